@@ -1,0 +1,50 @@
+# Thin by intent: each target is one or two commands that can be typed by hand.
+# CI calls these targets and nothing else, so green here means green there.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# A fresh rustup is often not on the PATH of a non-login shell; what is on the PATH already wins.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+# Arguments for `make run` and `make bench`, for example: make bench ARGS=--quick
+ARGS ?=
+
+.PHONY: help run test lint check bench fmt clean-clusters
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build Docket and run the demonstration (ARGS=... is passed on)
+	@scripts/setup rust cc
+	cargo run --release --locked -p docket-cli -- demo $(ARGS)
+
+test: check ## Every check, then every test on SQLite and on a throw-away PostgreSQL
+	@scripts/setup postgres
+	scripts/with-postgres cargo test --workspace --locked
+
+lint: check ## Format, clippy, guarantees, tidy; and cargo-deny where it is installed
+	@if cargo deny --version >/dev/null 2>&1; then \
+		echo 'cargo deny check'; cargo deny check; \
+	else \
+		echo 'lint: cargo-deny is not installed, so licences and advisories were not checked (cargo install cargo-deny --locked)'; \
+	fi
+
+# The part that `test` and `lint` share. The cheap checks come first, so that a slip shows within a second.
+check:
+	@scripts/setup rust rust-lint cc python git
+	cargo fmt --all --check
+	scripts/tidy
+	scripts/check-guarantees
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+bench: ## Measure on SQLite and on a throw-away PostgreSQL (ARGS=--quick takes two minutes)
+	@scripts/setup rust cc postgres
+	scripts/with-postgres --bench cargo run --release -p docket-bench --locked -- $(ARGS)
+
+fmt: ## Format the Rust sources
+	@scripts/setup rust rust-lint
+	cargo fmt --all
+
+clean-clusters: ## Remove the PostgreSQL clusters of runs that were killed with -9
+	scripts/pg-cluster sweep

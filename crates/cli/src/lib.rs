@@ -1,0 +1,1 @@
+//! Docket's cli.

@@ -1,0 +1,27 @@
+//! The rules Docket keeps, as pure functions and plain types.
+//!
+//! Nothing here performs I/O, reads a clock or draws a random number by itself: time and randomness
+//! come in as values or through [`clock::Clock`] and [`random::Random`], so that every rule can be
+//! tested as a table of cases. Storing, locking and telling the outside are other crates' business.
+
+pub mod backoff;
+pub mod clock;
+pub mod content;
+pub mod field;
+pub mod id;
+pub mod item;
+pub mod job;
+pub mod lane;
+pub mod lease;
+pub mod limit;
+pub mod log;
+pub mod name;
+pub mod pipeline;
+pub mod position;
+pub mod random;
+pub mod refusal;
+pub mod scope;
+pub mod tenant;
+
+pub use clock::{Clock, Timestamp};
+pub use refusal::{Refusal, Refused};

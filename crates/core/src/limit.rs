@@ -1,0 +1,128 @@
+//! The rolling-window limit (rule I2).
+//!
+//! Submissions of a tenant are numbered. The window remembers, for each moment at which some were taken, the
+//! number of the first; what was used in the last hour is then the distance from the first remembered number that is
+//! still young enough to the next one: exact, and as cheap for a thousand an hour as for ten.
+
+use crate::clock::Timestamp;
+use crate::tenant::UploadLimit;
+
+/// The window's length: an hour.
+pub const WINDOW_MS: i64 = 3_600_000;
+
+/// What a tenant has used, read under its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The number that the next submission will have.
+    pub next: u64,
+    /// The oldest moment within the window and the number of the first submission then.
+    pub oldest: Option<(Timestamp, u64)>,
+    /// Uploads under way that have reserved a place.
+    pub reserved: u64,
+}
+
+/// How much of a limit is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Submissions allowed in a rolling hour; none for no limit.
+    pub limit: Option<u64>,
+    /// How many more are allowed now; the largest number there is for no limit.
+    pub remaining: u64,
+    /// Milliseconds until the next place is free; 0 while there is one.
+    pub wait_ms: i64,
+}
+
+impl Window {
+    /// Moments up to this one have left the window.
+    pub const fn cutoff(now: Timestamp) -> Timestamp {
+        now.plus_ms(-WINDOW_MS)
+    }
+
+    /// What is left of `limit`.
+    pub fn allowance(&self, limit: UploadLimit, now: Timestamp) -> Allowance {
+        let UploadLimit::PerHour(limit) = limit else {
+            return Allowance {
+                limit: None,
+                remaining: u64::MAX,
+                wait_ms: 0,
+            };
+        };
+        let limit = u64::from(limit);
+        let taken = self
+            .oldest
+            .map_or(0, |(_, first)| self.next.saturating_sub(first));
+        let remaining = limit.saturating_sub(taken + self.reserved);
+        let wait_ms = if remaining > 0 { 0 } else { self.wait_ms(now) };
+        Allowance {
+            limit: Some(limit),
+            remaining,
+            wait_ms,
+        }
+    }
+
+    fn wait_ms(&self, now: Timestamp) -> i64 {
+        // With nothing taken all places are reserved by uploads under way; one may end at any moment.
+        self.oldest
+            .map_or(1_000, |(at, _)| at.plus_ms(WINDOW_MS).since(now).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_ms(10_000_000);
+
+    fn window(next: u64, oldest: Option<(i64, u64)>, reserved: u64) -> Window {
+        Window {
+            next,
+            oldest: oldest.map(|(at, first)| (Timestamp::from_ms(at), first)),
+            reserved,
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_exact() {
+        let limit = UploadLimit::PerHour(10);
+        for (window, remaining, wait_ms) in [
+            (window(0, None, 0), 10, 0),
+            (window(500, None, 0), 10, 0),
+            (window(510, Some((9_999_000, 501)), 0), 1, 0),
+            (window(511, Some((9_999_000, 501)), 0), 0, 3_599_000),
+            (window(511, Some((6_400_001, 501)), 0), 0, 1),
+            (window(508, Some((9_999_000, 501)), 3), 0, 3_599_000),
+            (window(0, None, 10), 0, 1_000),
+            (window(900, Some((9_999_000, 501)), 0), 0, 3_599_000),
+        ] {
+            let allowance = window.allowance(limit, NOW);
+            assert_eq!(
+                (allowance.remaining, allowance.wait_ms),
+                (remaining, wait_ms),
+                "{window:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_limit_is_never_used_up() {
+        let allowance = window(1_000_000, Some((9_999_999, 0)), 5).allowance(UploadLimit::Unlimited, NOW);
+        assert_eq!(
+            allowance,
+            Allowance {
+                limit: None,
+                remaining: u64::MAX,
+                wait_ms: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_limit_of_nothing_lets_nothing_in() {
+        assert_eq!(
+            window(0, None, 0)
+                .allowance(UploadLimit::PerHour(0), NOW)
+                .remaining,
+            0
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! What goes on by itself. Each part does a bounded piece of work when told to (`run_once`), and is safe on every server at once;
+//! the loops here only tell them when.
+
+mod fold;
+mod reaper;
+mod retention;
+mod sweep;
+
+use std::time::Duration;
+
+use docket_store::Result;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::engine::Engine;
+
+pub use retention::Retained;
+
+/// How often each part runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Intervals {
+    /// The reaper; it also wakes when the next lease or wait ends.
+    pub reap: Duration,
+    /// The folder of counter changes.
+    pub fold: Duration,
+    /// The sweeper of bytes without an item.
+    pub sweep: Duration,
+    /// What is kept no longer.
+    pub retention: Duration,
+}
+
+impl Default for Intervals {
+    fn default() -> Self {
+        Self {
+            reap: Duration::from_secs(15),
+            fold: Duration::from_secs(1),
+            sweep: Duration::from_secs(60),
+            retention: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Background work under way; it ends when this is dropped or stopped.
+#[derive(Debug)]
+pub struct Background {
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+impl Background {
+    /// Stops after the pieces under way are done.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+impl Engine {
+    /// Reaps what is stale and starts the background work.
+    pub async fn start_background(&self, intervals: Intervals) -> Result<Background> {
+        self.reap(None).await?;
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        macro_rules! every {
+            ($name:literal, $interval:expr, $run_once:ident) => {{
+                let (engine, stopped) = (self.clone(), stopped.clone());
+                tasks.spawn(repeat($name, stopped, move || {
+                    let engine = engine.clone();
+                    async move {
+                        engine
+                            .$run_once()
+                            .await
+                            .map(|wait| wait.unwrap_or($interval).min($interval))
+                    }
+                }));
+            }};
+        }
+        every!("reaper", intervals.reap, reaper_run_once);
+        every!("folder", intervals.fold, fold_run_once);
+        every!("sweeper", intervals.sweep, sweep_run_once);
+        every!("retention", intervals.retention, retention_run_once);
+        Ok(Background { stop, tasks })
+    }
+}
+
+/// Runs a part over and over; it says how long to wait for the next time.
+async fn repeat<F, W>(name: &'static str, mut stopped: watch::Receiver<bool>, mut run_once: F)
+where
+    F: FnMut() -> W + Send,
+    W: Future<Output = Result<Duration>> + Send,
+{
+    const AFTER_FAILURE: Duration = Duration::from_secs(1);
+    loop {
+        let wait = match run_once().await {
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::warn!(
+                    part = name,
+                    error = &error as &dyn std::error::Error,
+                    "background work failed"
+                );
+                AFTER_FAILURE
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+    }
+}

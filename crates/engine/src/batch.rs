@@ -1,0 +1,43 @@
+//! The tuned operations, coalesced: calls that arrive while one is under way ride in the next.
+
+use std::sync::Arc;
+
+use docket_store::Coalescer;
+
+use crate::engine::Kernel;
+use crate::intake::submit::{CallAnswer, SubmitCall, submit_calls};
+use crate::processing::claim::{ClaimCall, claim_calls};
+use crate::processing::complete::{CompleteCall, CompleteResult, complete_calls};
+use crate::processing::heartbeat::{HeartbeatCall, HeartbeatResult, heartbeat_calls};
+
+pub(crate) struct Batches {
+    pub(crate) submit: Coalescer<SubmitCall, CallAnswer>,
+    pub(crate) claim: Coalescer<ClaimCall, Vec<docket_store::hot::Claimed>>,
+    pub(crate) complete: Coalescer<CompleteCall, CompleteResult>,
+    pub(crate) heartbeat: Coalescer<HeartbeatCall, HeartbeatResult>,
+}
+
+impl Batches {
+    pub(crate) fn start(kernel: &Arc<Kernel>) -> Self {
+        let runners = kernel.config.runners;
+        macro_rules! coalesce {
+            ($runners:expr, $weigh:expr, $run:ident) => {{
+                let kernel = Arc::clone(kernel);
+                Coalescer::start($runners, $weigh, move |calls| {
+                    let kernel = Arc::clone(&kernel);
+                    Box::pin(async move { $run(&kernel, calls).await })
+                })
+            }};
+        }
+        Self {
+            submit: coalesce!(runners, |call: &SubmitCall| call.items.len(), submit_calls),
+            claim: coalesce!(
+                runners,
+                |call: &ClaimCall| call.request.limit as usize,
+                claim_calls
+            ),
+            complete: coalesce!(runners, |call: &CompleteCall| call.entries.len(), complete_calls),
+            heartbeat: coalesce!(1, |call: &HeartbeatCall| call.beats.len(), heartbeat_calls),
+        }
+    }
+}

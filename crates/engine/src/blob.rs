@@ -1,0 +1,87 @@
+//! Where files go: a folder, or an S3 bucket by configuration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use docket_store::{Error, Result};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+
+/// Which blob store to use.
+#[derive(Clone, Debug)]
+pub enum BlobConfig {
+    /// A folder of this machine.
+    Folder(PathBuf),
+    /// A store by URL (`s3://bucket/prefix`) with its options (`aws_access_key_id` and its like).
+    Url {
+        /// Where.
+        url: String,
+        /// How, as the `object_store` crate names them.
+        options: Vec<(String, String)>,
+    },
+}
+
+/// An open blob store.
+#[derive(Clone, Debug)]
+pub(crate) struct Blobs {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+}
+
+impl Blobs {
+    pub(crate) fn open(config: &BlobConfig) -> Result<Self> {
+        match config {
+            BlobConfig::Folder(folder) => {
+                let shown = folder.display();
+                std::fs::create_dir_all(folder).map_err(|error| {
+                    Error::Open(format!("the folder for files {shown} cannot be made: {error}"))
+                })?;
+                let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| {
+                    Error::Open(format!("the folder for files {shown} cannot be used: {error}"))
+                })?;
+                Ok(Self {
+                    store: Arc::new(store.with_automatic_cleanup(true).with_fsync(true)),
+                    prefix: Path::default(),
+                })
+            }
+            BlobConfig::Url { url, options } => {
+                let parsed = url
+                    .parse()
+                    .map_err(|error| Error::Open(format!("the URL for files cannot be read: {error}")))?;
+                let (store, prefix) = object_store::parse_url_opts(&parsed, options.iter().cloned())
+                    .map_err(|error| Error::Open(format!("the store for files cannot be used: {error}")))?;
+                Ok(Self {
+                    store: Arc::from(store),
+                    prefix,
+                })
+            }
+        }
+    }
+
+    fn path(&self, key: &str) -> Path {
+        Path::from_iter(self.prefix.parts().chain(Path::from(key).parts()))
+    }
+
+    /// Begins to write a blob.
+    pub(crate) fn write(&self, key: &str) -> object_store::buffered::BufWriter {
+        object_store::buffered::BufWriter::new(Arc::clone(&self.store), self.path(key))
+    }
+
+    /// Reads a blob as a stream.
+    pub(crate) async fn read(&self, key: &str) -> Result<object_store::GetResult> {
+        self.store.get(&self.path(key)).await.map_err(failed)
+    }
+
+    /// Deletes a blob; one that is not there is as good as deleted.
+    pub(crate) async fn delete(&self, key: &str) -> Result<()> {
+        match self.store.delete(&self.path(key)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+pub(crate) fn failed(error: impl std::error::Error) -> Error {
+    Error::Open(format!("the store for files failed: {error}"))
+}

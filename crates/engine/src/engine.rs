@@ -1,0 +1,129 @@
+//! The engine: what a server holds, one a process.
+
+use std::sync::Arc;
+
+use docket_core::Clock;
+use docket_core::id::PipelineKey;
+use docket_core::random::{Random, SystemRandom};
+use docket_store::{Hint, Result, Store, StoreConfig};
+
+use crate::batch::Batches;
+use crate::blob::{BlobConfig, Blobs};
+use crate::definition::Definitions;
+use crate::processing::claim::Sightings;
+use crate::wait::Waiters;
+
+/// What an engine is opened with.
+#[derive(Clone)]
+pub struct EngineConfig {
+    /// The database.
+    pub store: StoreConfig,
+    /// Where files go.
+    pub blobs: BlobConfig,
+    /// Another clock than the database's; for tests.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// The source of keys and jitter.
+    pub random: Arc<dyn Random>,
+    /// How many statements of each tuned operation run side by side.
+    pub runners: usize,
+    /// The largest file taken, in bytes.
+    pub file_max: u64,
+    /// How long an upload may take before its place and its bytes are given up.
+    pub upload_ms: i64,
+    /// How long answers are kept for repeated calls.
+    pub idempotency_ms: i64,
+    /// How long finished items are kept; none for ever.
+    pub keep_finished_ms: Option<i64>,
+}
+
+impl EngineConfig {
+    /// The usual settings for this database and these blobs.
+    pub fn new(store: StoreConfig, blobs: BlobConfig) -> Self {
+        Self {
+            store,
+            blobs,
+            clock: None,
+            random: Arc::new(SystemRandom),
+            runners: 2,
+            file_max: 5 << 30,
+            upload_ms: 3_600_000,
+            idempotency_ms: 86_400_000,
+            keep_finished_ms: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for EngineConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineConfig")
+            .field("runners", &self.runners)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What operations stand on.
+pub(crate) struct Kernel {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) definitions: Arc<Definitions>,
+    pub(crate) waiters: Waiters,
+    pub(crate) sightings: Sightings,
+    pub(crate) config: EngineConfig,
+}
+
+impl Kernel {
+    /// Tells those who wait, here and elsewhere, that these pipelines may have work.
+    pub(crate) fn hint(&self, ready: impl IntoIterator<Item = PipelineKey>) {
+        for pipeline in ready {
+            self.store.hints().send(Hint::Ready(pipeline));
+        }
+    }
+}
+
+/// Docket's use cases over one database.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) batches: Arc<Batches>,
+    pub(crate) blobs: Blobs,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("store", &self.kernel.store)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Opens the database and brings it up to date. Background work starts with [`Engine::start_background`].
+    pub async fn open(config: EngineConfig) -> Result<Self> {
+        let store = Store::open(&config.store).await?;
+        let blobs = Blobs::open(&config.blobs)?;
+        let clock = config.clock.clone().unwrap_or_else(|| store.clock());
+        let kernel = Arc::new(Kernel {
+            waiters: Waiters::start(store.hints().subscribe()),
+            store,
+            clock,
+            random: Arc::clone(&config.random),
+            definitions: Arc::default(),
+            sightings: Sightings::default(),
+            config,
+        });
+        let batches = Arc::new(Batches::start(&kernel));
+        let engine = Self {
+            kernel,
+            batches,
+            blobs,
+        };
+        engine.tiers_seed().await?;
+        Ok(engine)
+    }
+
+    /// Gives up the connections. Operations under way end; new ones are refused.
+    pub fn close(&self) {
+        self.kernel.store.close();
+    }
+}

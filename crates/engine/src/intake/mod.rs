@@ -1,0 +1,8 @@
+//! Intake: items come in, alone, in batches or as files (rules I1 to I7).
+
+pub(crate) mod classify;
+pub(crate) mod limits;
+pub(crate) mod prepare;
+pub(crate) mod submit;
+pub(crate) mod upload;
+pub(crate) mod version;

@@ -1,0 +1,255 @@
+//! Uploads: a file's bytes are streamed to the blob store while they are hashed (rules I3, I4, I7).
+//!
+//! Before any byte is taken the limit is checked and a place reserved, and a digest that the client sent first is looked up. The
+//! bytes belong to the upload's row until an item takes them over, in the transaction that writes it; whatever happens in
+//! between, the sweeper finds them by that row.
+
+use docket_core::content::{Digest, Hasher};
+use docket_core::id::UploadId;
+use docket_core::item::{Content, FileContent, ItemDetails};
+use docket_core::name::{CollectionId, NAME_MAX, TEXT_MAX, check_text};
+use docket_core::scope::Scope;
+use docket_core::tenant::UploadLimit;
+use docket_core::{Refusal, Timestamp};
+use docket_store::table::{collection, tenant, upload};
+use docket_store::{Result, Tx};
+use object_store::buffered::BufWriter;
+
+use super::classify::{Class, KnownItems};
+use super::prepare::Prepared;
+use super::submit::{SubmitCall, SubmittedItem};
+use crate::blob::failed;
+use crate::engine::Engine;
+
+/// A file that is to come.
+#[derive(Clone, Debug)]
+pub struct UploadRequest {
+    /// Where to.
+    pub collection: CollectionId,
+    /// Its name.
+    pub filename: Option<String>,
+    /// Its media type.
+    pub media_type: String,
+    /// Its digest, where the client knows it.
+    pub digest: Option<Digest>,
+    /// Its size, where the client knows it.
+    pub size: Option<u64>,
+    /// What comes with it.
+    pub details: ItemDetails,
+}
+
+/// Whether the bytes are wanted.
+#[derive(Debug)]
+pub enum UploadStart {
+    /// They are there already.
+    Duplicate(SubmittedItem),
+    /// They are.
+    Ready(Box<Upload>),
+}
+
+/// An upload under way.
+pub struct Upload {
+    engine: Engine,
+    scope: Scope,
+    request: UploadRequest,
+    id: UploadId,
+    blob_key: String,
+    writer: BufWriter,
+    hasher: Hasher,
+    size: u64,
+}
+
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upload")
+            .field("id", &self.id)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Begin {
+    scope: Scope,
+    request: UploadRequest,
+    id: UploadId,
+    blob_key: String,
+    now: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl Engine {
+    /// Begins an upload: refuses it, knows its bytes already, or reserves its place and asks for the bytes.
+    pub async fn upload(&self, scope: &Scope, request: UploadRequest) -> Result<UploadStart> {
+        request.details.check()?;
+        if let Some(filename) = &request.filename {
+            check_text("filename", filename, TEXT_MAX)?;
+        }
+        check_text("mediaType", &request.media_type, NAME_MAX)?;
+        if let Some(size) = request.size {
+            self.check_size(size)?;
+        }
+        let now = self.kernel.clock.now();
+        let id = UploadId::new(now, self.kernel.random.as_ref());
+        let begin = Begin {
+            scope: scope.clone(),
+            request: request.clone(),
+            id,
+            blob_key: format!("blobs/{id}"),
+            now,
+            expires_at: now.plus_ms(self.kernel.config.upload_ms),
+        };
+        let blob_key = begin.blob_key.clone();
+        let known = self
+            .kernel
+            .store
+            .run("upload_begin", begin, |tx, p| Box::pin(upload_begin(tx, p)))
+            .await?;
+        if let Some(item) = known {
+            return Ok(UploadStart::Duplicate(item));
+        }
+        let writer = self.blobs.write(&blob_key);
+        Ok(UploadStart::Ready(Box::new(Upload {
+            engine: self.clone(),
+            scope: scope.clone(),
+            request,
+            id,
+            blob_key,
+            writer,
+            hasher: Hasher::default(),
+            size: 0,
+        })))
+    }
+
+    fn check_size(&self, size: u64) -> Result<()> {
+        let limit = self.kernel.config.file_max;
+        if size > limit {
+            return Err(Refusal::TooLarge {
+                what: "the file".into(),
+                size,
+                limit,
+            }
+            .into());
+        }
+        Ok(())
+    }
+}
+
+impl Upload {
+    /// Takes the next bytes.
+    pub async fn write(&mut self, bytes: bytes::Bytes) -> Result<()> {
+        self.engine.check_size(self.size + bytes.len() as u64)?;
+        self.size += bytes.len() as u64;
+        self.hasher.update(&bytes);
+        self.writer.put(bytes).await.map_err(failed)
+    }
+
+    /// All bytes are there: makes the item, or finds out that it was there already.
+    pub async fn finish(mut self) -> Result<SubmittedItem> {
+        let digest = self.hasher.clone().finish();
+        let problem = match self.request.digest {
+            _ if self.size == 0 => Some(Refusal::invalid("file", "must not be empty")),
+            Some(announced) if announced != digest => Some(Refusal::invalid(
+                "digest",
+                format!("the bytes have SHA-256 {digest}, not the one announced"),
+            )),
+            _ => None,
+        };
+        if let Some(refusal) = problem {
+            self.abort().await?;
+            return Err(refusal.into());
+        }
+        tokio::io::AsyncWriteExt::shutdown(&mut self.writer)
+            .await
+            .map_err(failed)?;
+        let file = FileContent {
+            filename: self.request.filename.clone(),
+            media_type: self.request.media_type.clone(),
+            size: self.size,
+            digest,
+            blob_key: self.blob_key.clone(),
+        };
+        let prepared = Prepared::new(
+            Content::File(file),
+            self.request.details.clone(),
+            self.scope.actor.as_str(),
+        )?;
+        let call = SubmitCall {
+            scope: self.scope.clone(),
+            collection: self.request.collection.clone(),
+            items: vec![Ok(prepared)],
+            key: None,
+            upload: Some(self.id),
+        };
+        let mut answer = self.engine.batches.submit.call(call).await??;
+        Ok(answer.results.pop().ok_or(docket_store::Error::Closed)??)
+    }
+
+    /// Gives the upload up: its place is free at once, its bytes are swept.
+    pub async fn abort(mut self) -> Result<()> {
+        // Bytes that cannot be taken back now are the sweeper's.
+        if let Err(error) = self.writer.abort().await {
+            tracing::debug!(%error, "the parts of an upload were not taken back");
+        }
+        let params = (self.id, self.engine.kernel.clock.now());
+        let store = &self.engine.kernel.store;
+        store
+            .run("upload_discard", params, |tx, p| {
+                Box::pin(upload::discard(tx, p.0, p.1))
+            })
+            .await
+    }
+}
+
+async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<SubmittedItem>> {
+    let id = p.request.collection.as_str();
+    let tenant_id = p.scope.tenant.as_str();
+    let found = collection::get(tx, id)
+        .await?
+        .filter(|found| found.tenant_id == tenant_id);
+    let found = found.ok_or_else(|| Refusal::not_found("collection", id))?;
+    let limited = found.uploads != UploadLimit::Unlimited;
+    let mut allowance = match limited {
+        true => tenant::lock_window(tx, tenant_id, p.now)
+            .await?
+            .allowance(found.uploads, p.now),
+        false => docket_core::limit::Allowance {
+            limit: None,
+            remaining: u64::MAX,
+            wait_ms: 0,
+        },
+    };
+    if let Some(digest) = p.request.digest {
+        // With the digest it can be said now what the finished upload would be.
+        let file = FileContent {
+            filename: None,
+            media_type: p.request.media_type.clone(),
+            size: 0,
+            digest,
+            blob_key: p.blob_key.clone(),
+        };
+        let prepared = Prepared::new(
+            Content::File(file),
+            p.request.details.clone(),
+            p.scope.actor.as_str(),
+        )?;
+        let mut known = KnownItems::look_up(tx, &[(found.key, &prepared)]).await?;
+        let new = docket_core::id::ItemId::from_uuid(p.id.uuid());
+        if let Class::Duplicate(id) = known.classify(found.key, &prepared, new, &mut allowance)? {
+            return Ok(Some(SubmittedItem {
+                id,
+                job: None,
+                duplicate: true,
+                versioned: false,
+            }));
+        }
+    } else if allowance.remaining == 0 {
+        let limit = allowance.limit.unwrap_or(0);
+        return Err(Refusal::RateLimited {
+            limit,
+            wait_ms: allowance.wait_ms,
+        }
+        .into());
+    }
+    upload::insert(tx, p.id, tenant_id, &p.blob_key, limited, p.expires_at).await?;
+    Ok(None)
+}

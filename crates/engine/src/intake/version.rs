@@ -1,0 +1,55 @@
+//! An item's next version (rule I5): what it was is kept, its present job is taken back, and the new version is processed from
+//! the start.
+
+use docket_core::Timestamp;
+use docket_core::id::ItemId;
+use docket_core::log::Action;
+use docket_store::hot::NewItem;
+use docket_store::table::job::Cause;
+use docket_store::table::log::NewEntry;
+use docket_store::table::{counter, item, log};
+use docket_store::{Result, Tx};
+use serde_json::json;
+
+use crate::processing::cancel::cancel_job;
+use crate::processing::enqueue::{Enqueue, enqueue};
+
+/// Makes the item what `row` says; what may happen next. None when the item is that already.
+pub(crate) async fn next_version(
+    tx: &mut Tx,
+    id: ItemId,
+    row: &NewItem,
+    now: Timestamp,
+) -> Result<Option<Vec<docket_core::id::PipelineKey>>> {
+    item::lock(tx, id).await?;
+    let Some(before) = item::get(tx, id).await? else {
+        return Ok(None);
+    };
+    if before.content_hash == row.content_hash {
+        return Ok(None);
+    }
+    let mut ready = cancel_job(tx, &before, &row.submitted_by, now).await?;
+    let cancelled = item::get(tx, id).await?.map_or(before.status, |item| item.status);
+    item::next_version(tx, id, row, now).await?;
+    let version = before.version + 1;
+    let entry = NewEntry::new(Action::ItemVersioned, &row.submitted_by)
+        .of_item(&before.tenant_id, id)
+        .with(&json!({
+            "version": version, "contentHash": row.content_hash.to_string(),
+            "previousContentHash": before.content_hash.to_string(),
+        }));
+    log::append(tx, &entry, now).await?;
+    if let Some(lane) = row.lane {
+        let job = Enqueue {
+            lane,
+            item: id,
+            item_version: version,
+            cause: Cause::NextVersion,
+            prior: before.job,
+        };
+        ready.extend(enqueue(tx, &job, now).await?.ready);
+    }
+    let after = item::get(tx, id).await?.map(|item| item.status);
+    counter::add(tx, id.collection(), Some(cancelled), after, 1).await?;
+    Ok(Some(ready))
+}

@@ -1,0 +1,113 @@
+//! Cancel: what waits is taken out of its lane; what runs loses its lease (rule P13).
+
+use docket_core::id::{ItemId, LaneKey, PipelineKey, Seq};
+use docket_core::item::ItemStatus;
+use docket_core::job::JobState;
+use docket_core::log::Action;
+use docket_core::scope::Scope;
+use docket_core::{Refusal, Timestamp};
+use docket_store::hot::{self, Output, Settle, SettleTo};
+use docket_store::table::hold::{self, Hold};
+use docket_store::table::item::{self, Item};
+use docket_store::table::log::NewEntry;
+use docket_store::table::{counter, job, lane, log};
+use docket_store::{Result, Tx};
+
+use crate::engine::Engine;
+use crate::view::item::item_of_tenant;
+
+impl Engine {
+    /// Takes an item back that waits or is being processed; a worker that has it finds its lease lost.
+    pub async fn cancel(&self, scope: &Scope, item: ItemId) -> Result<()> {
+        let params = (scope.clone(), item, self.kernel.clock.now());
+        let ready = self
+            .kernel
+            .store
+            .run("cancel", params, |tx, p| Box::pin(cancel(tx, &p.0, p.1, p.2)))
+            .await?;
+        self.kernel.hint(ready);
+        Ok(())
+    }
+}
+
+async fn cancel(tx: &mut Tx, scope: &Scope, id: ItemId, now: Timestamp) -> Result<Vec<PipelineKey>> {
+    item::lock(tx, id).await?;
+    let found = item_of_tenant(tx, scope, id).await?;
+    if !matches!(found.status, ItemStatus::Queued | ItemStatus::Processing) {
+        let problem = format!(
+            "the item is {}; only what is queued or processing can be cancelled",
+            found.status
+        );
+        return Err(Refusal::Conflict { problem }.into());
+    }
+    let ready = cancel_job(tx, &found, scope.actor.as_str(), now).await?;
+    let entry = NewEntry::new(Action::ItemCancelled, scope.actor.as_str()).of_item(&found.tenant_id, id);
+    log::append(tx, &entry, now).await?;
+    Ok(ready)
+}
+
+/// Cancels an item's job if it is alive. The caller has locked the item. Returns pipelines of which something can start now.
+pub(crate) async fn cancel_job(
+    tx: &mut Tx,
+    item: &Item,
+    actor: &str,
+    now: Timestamp,
+) -> Result<Vec<PipelineKey>> {
+    let Some((lane, seq)) = item.job else {
+        return Ok(Vec::new());
+    };
+    if let Some(held) = hold::lock(tx, lane, seq).await? {
+        return cancel_held(tx, &held, actor, now).await;
+    }
+    let row = job::get(tx, lane, seq).await?;
+    if row.is_none_or(|job| job.state != JobState::Live) {
+        return Ok(Vec::new());
+    }
+    // Not held: in the tail, or claimed a moment ago. With its lane locked it stays what it is.
+    lane::lock(tx, lane).await?;
+    if let Some(held) = hold::lock(tx, lane, seq).await? {
+        return cancel_held(tx, &held, actor, now).await;
+    }
+    cancel_in_tail(tx, item, (lane, seq), actor, now).await?;
+    Ok(Vec::new())
+}
+
+async fn cancel_held(tx: &mut Tx, held: &Hold, actor: &str, now: Timestamp) -> Result<Vec<PipelineKey>> {
+    let settle = Settle {
+        lane: held.lane,
+        seq: held.seq,
+        token: held.token,
+        from: held.kind,
+        to: SettleTo::Gone(JobState::Cancelled),
+        retry_count: None,
+        error: None,
+        failed_step: None,
+        output: Output::default(),
+        action: Some(Action::JobCancelled),
+        actor: Some(actor.to_owned()),
+        details: None,
+    };
+    Ok(hot::settle(tx, &[settle], now).await?.ready)
+}
+
+async fn cancel_in_tail(
+    tx: &mut Tx,
+    item: &Item,
+    (lane, seq): (LaneKey, Seq),
+    actor: &str,
+    now: Timestamp,
+) -> Result<()> {
+    job::cancel(tx, lane, seq, now).await?;
+    lane::remove_from_tail(tx, lane, seq).await?;
+    counter::add(
+        tx,
+        item.id.collection(),
+        Some(ItemStatus::Queued),
+        Some(ItemStatus::Cancelled),
+        1,
+    )
+    .await?;
+    let mut entry = NewEntry::new(Action::JobCancelled, actor).of_item(&item.tenant_id, item.id);
+    entry.job = Some((lane, seq));
+    log::append(tx, &entry, now).await
+}

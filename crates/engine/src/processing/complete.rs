@@ -1,0 +1,239 @@
+//! Complete: a job is done (rules P11, P12, V11). The lane is freed in the same transaction.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use docket_core::content::check_json;
+use docket_core::field::{MachineField, check_fields};
+use docket_core::id::{ItemId, JobId};
+use docket_core::item::{JSON_MAX, check_amount, check_batch};
+use docket_core::job::JobState;
+use docket_core::lane::HoldKind;
+use docket_core::lease::LeaseToken;
+use docket_core::log::Action;
+use docket_core::{Refusal, Refused, Timestamp};
+use docket_store::hot::{self, Output, Settle, SettleTo, Settlement};
+use docket_store::table::log::NewEntry;
+use docket_store::table::{collection, correction, job, log};
+use docket_store::{Result, Tx};
+use serde_json::{Value, json};
+
+use crate::engine::{Engine, Kernel};
+use crate::intake::prepare::fields_text;
+
+/// What a worker made of a job.
+#[derive(Clone, Debug)]
+pub struct Complete {
+    /// The job.
+    pub job: JobId,
+    /// The token that its holder was given.
+    pub token: LeaseToken,
+    /// What came out.
+    pub result: Option<Value>,
+    /// The values read; none leaves the item's as they are.
+    pub fields: Option<Vec<MachineField>>,
+    /// What a reviewer should see.
+    pub display_payload: Option<Value>,
+    /// How much there is to review.
+    pub line_item_count: Option<u32>,
+    /// What it is worth.
+    pub total_amount: Option<f64>,
+}
+
+impl Complete {
+    /// A job that is done, and no more to say.
+    pub const fn new(job: JobId, token: LeaseToken) -> Self {
+        Self {
+            job,
+            token,
+            result: None,
+            fields: None,
+            display_payload: None,
+            line_item_count: None,
+            total_amount: None,
+        }
+    }
+}
+
+/// A job that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The item it was about.
+    pub item: ItemId,
+    /// Whether it was done already, by the same token: nothing was changed now.
+    pub repeated: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CompleteEntry {
+    settle: Settle,
+    fields: Option<Vec<MachineField>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CompleteCall {
+    pub(crate) entries: Vec<Refused<CompleteEntry>>,
+}
+
+pub(crate) type CompleteResult = Vec<Refused<Completed>>;
+
+impl Engine {
+    /// Completes jobs; one that cannot be completed touches no other.
+    pub async fn complete(&self, jobs: Vec<Complete>) -> Result<Vec<Refused<Completed>>> {
+        check_batch("jobs", jobs.len())?;
+        let mut seen = HashMap::with_capacity(jobs.len());
+        let entries = jobs
+            .into_iter()
+            .enumerate()
+            .map(|(index, complete)| {
+                let path = format!("jobs[{index}]");
+                if let Some(first) = seen.insert(complete.job, index) {
+                    return Err(Refusal::invalid(
+                        path,
+                        format!("names the same job as jobs[{first}]"),
+                    ));
+                }
+                entry(complete).map_err(|refusal| refusal.under(&path))
+            })
+            .collect();
+        self.batches.complete.call(CompleteCall { entries }).await
+    }
+}
+
+fn entry(complete: Complete) -> Refused<CompleteEntry> {
+    if let Some(fields) = &complete.fields {
+        check_fields(fields)?;
+    }
+    if let Some(amount) = complete.total_amount {
+        check_amount(amount)?;
+    }
+    let text = |path, value: Option<Value>| value.map(|value| check_json(path, &value, JSON_MAX)).transpose();
+    let output = Output {
+        result: text("result", complete.result)?,
+        fields: complete.fields.as_deref().map(fields_text).transpose()?,
+        display_payload: text("displayPayload", complete.display_payload)?,
+        line_item_count: complete.line_item_count.map(i64::from),
+        total_amount: complete.total_amount,
+    };
+    let settle = Settle {
+        lane: complete.job.lane(),
+        seq: complete.job.seq(),
+        token: complete.token,
+        from: HoldKind::Leased,
+        to: SettleTo::Gone(JobState::Completed),
+        retry_count: None,
+        error: None,
+        failed_step: None,
+        output,
+        action: Some(Action::JobCompleted),
+        actor: None,
+        details: None,
+    };
+    Ok(CompleteEntry {
+        settle,
+        fields: complete.fields,
+    })
+}
+
+/// Runs a batch of completions in one transaction.
+pub(crate) async fn complete_calls(
+    kernel: &Arc<Kernel>,
+    calls: Vec<CompleteCall>,
+) -> Result<Vec<CompleteResult>> {
+    let sizes: Vec<_> = calls.iter().map(|call| call.entries.len()).collect();
+    let entries: Vec<_> = calls.into_iter().flat_map(|call| call.entries).collect();
+    let params = (entries, kernel.clock.now());
+    let (results, ready) = kernel
+        .store
+        .run_hot("complete", params, |tx, p| {
+            Box::pin(complete_batch(tx, &p.0, p.1))
+        })
+        .await?;
+    kernel.hint(ready);
+    let mut results = results.into_iter();
+    Ok(sizes
+        .into_iter()
+        .map(|size| results.by_ref().take(size).collect())
+        .collect())
+}
+
+async fn complete_batch(
+    tx: &mut Tx,
+    entries: &[Refused<CompleteEntry>],
+    now: Timestamp,
+) -> Result<(CompleteResult, Vec<docket_core::id::PipelineKey>)> {
+    let sound: Vec<_> = entries
+        .iter()
+        .enumerate()
+        .filter_map(|(n, entry)| Some((n, entry.as_ref().ok()?)))
+        .collect();
+    let settles: Vec<_> = sound.iter().map(|(_, entry)| entry.settle.clone()).collect();
+    let Settlement { settled, ready } = hot::settle(tx, &settles, now).await?;
+    let mut results: CompleteResult = entries
+        .iter()
+        .map(|entry| match entry {
+            Err(refusal) => Err(refusal.clone()),
+            Ok(_) => Err(Refusal::LeaseLost),
+        })
+        .collect();
+    let mut with_fields = Vec::new();
+    for done in settled {
+        let (index, entry) = sound[done.index];
+        results[index] = Ok(Completed {
+            item: done.item,
+            repeated: false,
+        });
+        if let Some(fields) = &entry.fields {
+            with_fields.push((done.item, &entry.settle, fields));
+        }
+    }
+    for (index, entry) in sound {
+        if results[index].is_err() {
+            results[index] = repeated(tx, &entry.settle).await?;
+        }
+    }
+    log_kept_fields(tx, &with_fields, now).await?;
+    Ok((results, ready))
+}
+
+/// A completion that was said before, by the same token, stands.
+async fn repeated(tx: &mut Tx, settle: &Settle) -> Result<Refused<Completed>> {
+    let done = job::get(tx, settle.lane, settle.seq).await?;
+    let same = done.filter(|job| job.state == JobState::Completed && job.token == settle.token);
+    Ok(same
+        .map(|job| Completed {
+            item: job.item,
+            repeated: true,
+        })
+        .ok_or(Refusal::LeaseLost))
+}
+
+/// Notes what the machine says of fields that a person has locked; the person's value stays (rule V11).
+async fn log_kept_fields(
+    tx: &mut Tx,
+    completed: &[(ItemId, &Settle, &Vec<MachineField>)],
+    now: Timestamp,
+) -> Result<()> {
+    if completed.is_empty() {
+        return Ok(());
+    }
+    let items: Vec<_> = completed.iter().map(|(item, _, _)| *item).collect();
+    for (item, correction) in correction::of_items(tx, &items).await? {
+        let said = completed.iter().find(|(other, _, _)| *other == item);
+        let Some((_, settle, fields)) = said.filter(|_| correction.locked) else {
+            continue;
+        };
+        let Some(field) = fields.iter().find(|field| field.name == correction.name) else {
+            continue;
+        };
+        let owner = collection::by_key(tx, item.collection()).await?;
+        let tenant_id = owner.map(|collection| collection.tenant_id).unwrap_or_default();
+        let mut entry = NewEntry::new(Action::FieldKeptLocked, "docket").of_item(&tenant_id, item);
+        entry.job = Some((settle.lane, settle.seq));
+        entry.field = Some(correction.name);
+        entry.old = Some(correction.value.to_string());
+        entry.new = Some(field.value.to_string());
+        log::append(tx, &entry.with(&json!({ "confidence": field.confidence })), now).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Seeing: items, their jobs, their place, their story.
+
+pub(crate) mod explain;
+pub(crate) mod item;
+pub(crate) mod position;

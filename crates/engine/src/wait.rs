@@ -1,0 +1,54 @@
+//! Waiting for work. A hint wakes one who waits; whoever gets something wakes the next, so that a thousand waiting workers cost
+//! no more than the jobs there are.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use docket_core::id::PipelineKey;
+use docket_store::Hint;
+use tokio::sync::Notify;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+type Bells = Arc<Mutex<HashMap<PipelineKey, Arc<Notify>>>>;
+
+pub(crate) struct Waiters {
+    bells: Bells,
+}
+
+impl Waiters {
+    /// Starts passing hints on; ends when the store is gone.
+    pub(crate) fn start(mut hints: Receiver<Hint>) -> Self {
+        let bells = Bells::default();
+        let waiters = Self {
+            bells: Arc::clone(&bells),
+        };
+        tokio::spawn(async move {
+            loop {
+                match hints.recv().await {
+                    Ok(Hint::Ready(pipeline)) => ring(&bells, Some(pipeline)),
+                    Ok(Hint::Anything) | Err(RecvError::Lagged(_)) => ring(&bells, None),
+                    Err(RecvError::Closed) => return,
+                }
+            }
+        });
+        waiters
+    }
+
+    /// What rings when a job of the pipeline may be ready.
+    pub(crate) fn bell(&self, pipeline: PipelineKey) -> Arc<Notify> {
+        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(bells.entry(pipeline).or_default())
+    }
+}
+
+fn ring(bells: &Bells, pipeline: Option<PipelineKey>) {
+    let bells = bells.lock().unwrap_or_else(PoisonError::into_inner);
+    match pipeline {
+        Some(pipeline) => bells
+            .get(&pipeline)
+            .into_iter()
+            .for_each(|bell| bell.notify_one()),
+        None => bells.values().for_each(|bell| bell.notify_one()),
+    }
+}

@@ -1,0 +1,171 @@
+//! Coalescing: single calls that arrive while a statement is under way ride in the next one. No timer, so nobody waits for
+//! company; the busier the server, the larger the batches.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::error::{Error, Result};
+use crate::store::BoxFuture;
+
+/// A batch takes no further call once it weighs this much.
+const WEIGHT_MAX: usize = 1_000;
+/// How many calls may wait; further callers wait for a place.
+const QUEUE_MAX: usize = 4_096;
+
+type Run<C, A> = dyn Fn(Vec<C>) -> BoxFuture<'static, Result<Vec<A>>> + Send + Sync;
+
+/// Gathers calls into batches.
+pub struct Coalescer<C, A> {
+    queue: mpsc::Sender<(C, oneshot::Sender<Result<A>>)>,
+}
+
+impl<C, A> std::fmt::Debug for Coalescer<C, A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Coalescer")
+    }
+}
+
+impl<C: Clone + Send + 'static, A: Send + 'static> Coalescer<C, A> {
+    /// Starts `runners` tasks that each run one batch at a time. `weigh` says how many entries a call has; `run` answers for
+    /// every call of its batch, in order.
+    pub fn start(
+        runners: usize,
+        weigh: fn(&C) -> usize,
+        run: impl Fn(Vec<C>) -> BoxFuture<'static, Result<Vec<A>>> + Send + Sync + 'static,
+    ) -> Self {
+        let (queue, calls) = mpsc::channel(QUEUE_MAX);
+        let calls = Arc::new(Mutex::new(calls));
+        let run: Arc<Run<C, A>> = Arc::new(run);
+        for _ in 0..runners.max(1) {
+            tokio::spawn(serve(Arc::clone(&calls), weigh, Arc::clone(&run)));
+        }
+        Self { queue }
+    }
+
+    /// Makes a call and waits for its answer.
+    pub async fn call(&self, call: C) -> Result<A> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send((call, reply)).await.map_err(|_| Error::Closed)?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+}
+
+type Calls<C, A> = Arc<Mutex<mpsc::Receiver<(C, oneshot::Sender<Result<A>>)>>>;
+
+/// Waits for a call and takes what has queued up behind it; nothing when nobody can call any more.
+async fn next_batch<C, A>(
+    calls: &Calls<C, A>,
+    weigh: fn(&C) -> usize,
+) -> Vec<(C, oneshot::Sender<Result<A>>)> {
+    let mut calls = calls.lock().await;
+    let Some(first) = calls.recv().await else {
+        return Vec::new();
+    };
+    let mut weight = weigh(&first.0);
+    let mut batch = vec![first];
+    while weight < WEIGHT_MAX
+        && let Ok(next) = calls.try_recv()
+    {
+        weight += weigh(&next.0);
+        batch.push(next);
+    }
+    batch
+}
+
+async fn serve<C: Clone + Send + 'static, A: Send + 'static>(
+    calls: Calls<C, A>,
+    weigh: fn(&C) -> usize,
+    run: Arc<Run<C, A>>,
+) {
+    loop {
+        let batch = next_batch(&calls, weigh).await;
+        if batch.is_empty() {
+            return;
+        }
+        let (calls, replies): (Vec<C>, Vec<_>) = batch.into_iter().unzip();
+        match run(calls.clone()).await {
+            Ok(answers) => {
+                for (reply, answer) in replies.into_iter().zip(answers) {
+                    // A caller that no longer waits is no concern of the others.
+                    reply.send(Ok(answer)).ok();
+                }
+            }
+            Err(error) if calls.len() == 1 => {
+                for reply in replies {
+                    reply.send(Err(error)).ok();
+                    break;
+                }
+            }
+            // One call may have spoilt the batch: run each by itself, so that it spoils only its own.
+            Err(_) => {
+                for (call, reply) in calls.into_iter().zip(replies) {
+                    let answer = run(vec![call]).await.map(|mut answers| answers.pop());
+                    reply
+                        .send(answer.and_then(|answer| answer.ok_or(Error::Closed)))
+                        .ok();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn calls_that_arrive_together_ride_together() {
+        let batches = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&batches);
+        let coalescer = Arc::new(Coalescer::start(
+            1,
+            |_| 1,
+            move |calls: Vec<u32>| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                Box::pin(async move {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                    Ok(calls.into_iter().map(|n| n * 2).collect())
+                })
+            },
+        ));
+        let calls: Vec<_> = (0..100)
+            .map(|n| {
+                let coalescer = Arc::clone(&coalescer);
+                tokio::spawn(async move { coalescer.call(n).await.unwrap() })
+            })
+            .collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.unwrap() as usize, n * 2);
+        }
+        assert!(batches.load(Ordering::SeqCst) < 10);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_fails_spoils_only_its_own() {
+        let coalescer = Arc::new(Coalescer::start(
+            1,
+            |_| 1,
+            |calls: Vec<u32>| {
+                Box::pin(async move {
+                    tokio::task::yield_now().await;
+                    if calls.contains(&7) {
+                        Err(Error::Open("seven".into()))
+                    } else {
+                        Ok(calls)
+                    }
+                })
+            },
+        ));
+        let calls: Vec<_> = (0..20)
+            .map(|n| {
+                let coalescer = Arc::clone(&coalescer);
+                tokio::spawn(async move { coalescer.call(n).await })
+            })
+            .collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.unwrap().is_ok(), n != 7, "{n}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What can go wrong between an operation and its database. Whether to try again is decided in one place, by
+//! [`Error::is_transient`], and used by `run` alone.
+
+use docket_core::Refusal;
+use tokio_postgres::error::SqlState;
+
+/// Short for a result of the store.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operation was refused by a rule; its transaction was rolled back.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// SQLite failed.
+    #[error("SQLite failed in {statement}")]
+    Sqlite {
+        /// The statement or phase.
+        statement: &'static str,
+        /// Its words.
+        source: rusqlite::Error,
+    },
+    /// PostgreSQL failed.
+    #[error("PostgreSQL failed in {statement}")]
+    Postgres {
+        /// The statement or phase.
+        statement: &'static str,
+        /// Its words.
+        source: tokio_postgres::Error,
+    },
+    /// No connection could be had.
+    #[error("no connection to PostgreSQL could be had: {reason}")]
+    NoConnection {
+        /// Why.
+        reason: String,
+        /// Whether another try could help.
+        transient: bool,
+    },
+    /// The answer to a commit was lost and the database cannot tell any more whether it happened.
+    #[error("it is unknown whether {operation} was committed: the database no longer knows the transaction")]
+    UnknownCommit {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// A write touched another number of rows than it must.
+    #[error("{statement} touched {touched} rows instead of {expected}")]
+    WrongRows {
+        /// The statement.
+        statement: &'static str,
+        /// What it touched.
+        touched: u64,
+        /// What it had to touch.
+        expected: u64,
+    },
+    /// A row holds what it cannot hold.
+    #[error("a row of {statement} is inconsistent in column {column}")]
+    Inconsistent {
+        /// The statement.
+        statement: &'static str,
+        /// The column, from 0.
+        column: usize,
+    },
+    /// Stored JSON that cannot be read back.
+    #[error("stored JSON of {what} cannot be read")]
+    Json {
+        /// What it belongs to.
+        what: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The store is shutting down.
+    #[error("the store is closed")]
+    Closed,
+    /// The data folder, its lock, or the schema's version.
+    #[error("{0}")]
+    Open(String),
+}
+
+impl Error {
+    pub(crate) const fn sqlite(statement: &'static str) -> impl FnOnce(rusqlite::Error) -> Self {
+        move |source| Self::Sqlite { statement, source }
+    }
+
+    pub(crate) const fn postgres(statement: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Self {
+        move |source| Self::Postgres { statement, source }
+    }
+
+    /// The refusal, where it is one.
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// Whether the same operation may succeed if it is tried again, the transaction having been rolled back.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Postgres { source, .. } => is_transient(source),
+            Self::NoConnection { transient, .. } => *transient,
+            _ => false,
+        }
+    }
+
+    /// Whether a unique key was violated: somebody else was faster.
+    pub fn is_unique_violation(&self) -> bool {
+        match self {
+            Self::Postgres { source, .. } => source.code() == Some(&SqlState::UNIQUE_VIOLATION),
+            Self::Sqlite { source, .. } => matches!(
+                source.sqlite_error().map(|error| error.extended_code),
+                Some(rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY)
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// Serialization failures, deadlocks, lost connections, servers that start, stop or are full.
+pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
+    match error.code() {
+        Some(code) => {
+            [
+                SqlState::T_R_SERIALIZATION_FAILURE,
+                SqlState::T_R_DEADLOCK_DETECTED,
+                SqlState::LOCK_NOT_AVAILABLE,
+                SqlState::TOO_MANY_CONNECTIONS,
+                SqlState::CANNOT_CONNECT_NOW,
+                SqlState::ADMIN_SHUTDOWN,
+                SqlState::CRASH_SHUTDOWN,
+                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+            ]
+            .contains(code)
+                || code.code().starts_with("08")
+        }
+        None => is_lost(error),
+    }
+}
+
+/// Whether the connection itself is gone, so that nothing is known of what was under way on it.
+pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
+    use std::error::Error as _;
+    error.is_closed()
+        || error.code().is_some_and(|code| {
+            [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN].contains(code)
+                || code.code().starts_with("08")
+        })
+        || error.source().is_some_and(|source| source.is::<std::io::Error>())
+}

@@ -1,0 +1,131 @@
+//! Claim on PostgreSQL.
+//!
+//! `skip locked` returns the newest version of a lane while its jobs are read under the statement's older snapshot; a lane
+//! that changed in between is dropped by the look-up of its `ctid` in that snapshot, and stays ready for the next claim.
+
+use docket_core::Timestamp;
+use docket_core::id::PipelineKey;
+
+use super::super::claim::{ClaimRequest, Claimed};
+use crate::error::{Error, Result};
+use crate::params;
+use crate::tx::Tx;
+use crate::value::{Value, int_of};
+
+crate::statements! {
+    CLAIM = postgres "claim" "
+with p as materialized (
+  select version, lease_ms, to_review from pipeline
+  where pipeline_key = $1 and not exists (select 1 from pause where pipeline_key in (0, $1))),
+l as materialized (
+  select ctid as tid, lane_key, head_seq, lim - active as room, ready_key
+  from lane
+  where pipeline_key = $1 and ready_key is not null and exists (select 1 from p)
+  order by ready_key limit $5::bigint for no key update skip locked),
+q as materialized (select case when count(*) >= $5::bigint then 1 else $5::bigint end as most from l),
+t as materialized (
+  select l.tid, l.lane_key, l.ready_key, j.seq,
+         row_number() over (partition by l.lane_key order by j.seq) as turn
+  from l cross join q join lane s on s.ctid = l.tid
+  cross join lateral (
+    (select h.seq from hold h where h.lane_key = l.lane_key and h.kind = 3
+     order by h.seq limit least(l.room, q.most))
+    union all
+    (select j.seq from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq and j.state = 0
+     order by j.seq limit least(l.room, q.most))
+    order by 1 limit least(l.room, q.most)) j),
+c as materialized (
+  select tid, lane_key, seq, row_number() over (order by turn, ready_key) as rank
+  from t order by turn, ready_key limit $5::bigint),
+r as materialized (
+  select ord, worker, lease_ms,
+         (sum(n) over (order by ord) - n)::bigint as lo, (sum(n) over (order by ord))::bigint as hi
+  from unnest($2::text[], $3::bigint[], $4::bigint[]) with ordinality as r (worker, n, lease_ms, ord)),
+d as materialized (
+  select r.ord, c.lane_key, c.seq, coalesce(h.token, 0) + 1 as token, coalesce(h.retry_count, 0) as retry_count,
+         $6::bigint + coalesce(r.lease_ms, p.lease_ms) as until_ms, p.version as pipeline_version, j.created_at_ms,
+         h.token is not null or j.cause = 1 as resumed, j.item_id, j.item_version, k.id as collection_id, k.tenant_id,
+         i.external_id, i.payload, i.blob_key is not null as has_content, i.media_type, i.filename,
+         r.worker, coalesce(r.lease_ms, p.lease_ms) as lease_ms, p.to_review
+  from c cross join p join r on c.rank > r.lo and c.rank <= r.hi
+  join job j on j.lane_key = c.lane_key and j.seq = c.seq
+  left join hold h on h.lane_key = c.lane_key and h.seq = c.seq
+  join item i on i.collection_key = j.collection_key and i.id = j.item_id
+  join collection k on k.collection_key = j.collection_key),
+u as (
+  insert into hold as h (lane_key, seq, kind, token, retry_count, worker, until_ms, lease_ms, started_at_ms,
+                         pipeline_version, to_review)
+  select lane_key, seq, 1, token, retry_count, worker, until_ms, lease_ms, $6, pipeline_version, to_review from d
+  on conflict (lane_key, seq) do update
+    set kind = 1, token = excluded.token, worker = excluded.worker, until_ms = excluded.until_ms,
+        lease_ms = excluded.lease_ms, started_at_ms = excluded.started_at_ms,
+        pipeline_version = excluded.pipeline_version, to_review = excluded.to_review
+    where h.kind = 3
+  returning 1),
+turn as materialized (select nextval('lane_turn') as n where exists (select 1 from c)),
+ul as (
+  update lane b
+  set active = b.active + x.n, queued = b.queued - x.n, head_seq = greatest(b.head_seq, x.m + 1), served = x.served
+  from (select c.tid, count(*) as n, max(c.seq) as m, max(turn.n) * 65536 + max(c.rank) as served
+        from c cross join turn group by c.tid) x
+  where b.ctid = x.tid),
+lg as (
+  insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, details)
+  select $6, tenant_id, item_id, lane_key, seq, 'job.claimed', 'worker:' || worker,
+         '{\"attempt\":' || retry_count + 1 || '}' from d)
+select d.ord, d.lane_key, d.seq, d.token, d.retry_count, d.until_ms, d.pipeline_version, d.created_at_ms, d.resumed,
+       d.item_id, d.item_version, d.collection_id, d.tenant_id, d.external_id, d.payload, d.has_content, d.media_type,
+       d.filename, (select count(*) from u) as held
+from d order by d.ord, d.lane_key, d.seq";
+}
+
+/// The most jobs of one statement: their ranks share a turn's number.
+const CLAIM_MAX: u64 = 65_535;
+
+pub(in crate::hot) async fn claim(
+    tx: &mut Tx,
+    pipeline: PipelineKey,
+    requests: &[ClaimRequest],
+    now: Timestamp,
+) -> Result<Vec<Claimed>> {
+    let total = requests
+        .iter()
+        .map(|request| request.limit)
+        .sum::<u64>()
+        .min(CLAIM_MAX);
+    let params = params![
+        pipeline,
+        Value::Texts(
+            requests
+                .iter()
+                .map(|request| Some(request.worker.clone()))
+                .collect()
+        ),
+        Value::Ints(
+            requests
+                .iter()
+                .map(|request| Some(int_of(request.limit)))
+                .collect()
+        ),
+        Value::Ints(requests.iter().map(|request| request.lease_ms).collect()),
+        total,
+        now,
+    ];
+    let rows = tx.rows(&CLAIM, params).await?;
+    let found = rows.len() as u64;
+    rows.into_iter()
+        .map(|mut row| {
+            let held = row.count(18)?;
+            if held != found {
+                // Jobs are taken under their lane's lock, so each of them gets its hold, or something is badly wrong.
+                return Err(Error::WrongRows {
+                    statement: CLAIM.name,
+                    touched: held,
+                    expected: found,
+                });
+            }
+            let request = row.count(0)? as usize - 1;
+            Claimed::read(row, request)
+        })
+        .collect()
+}

@@ -1,0 +1,115 @@
+//! Migrations: forward only, numbered alike on both databases, applied under a lock so that many servers can start at once.
+
+use tokio_postgres::Client;
+
+use crate::error::{Error, Result};
+
+struct Migration {
+    number: i64,
+    postgres: &'static str,
+    sqlite: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    postgres: include_str!("../migrations/postgres/0001_engine.sql"),
+    sqlite: include_str!("../migrations/sqlite/0001_engine.sql"),
+}];
+
+/// Any number, as long as nobody else uses it for an advisory lock in the same database.
+const LOCK: i64 = 0x0064_6f63_6b65_7401;
+
+const TABLE: &str = "create table if not exists migration (number bigint primary key)";
+const SQLITE_TABLE: &str = "create table if not exists migration (number integer primary key) strict";
+
+fn check_known(applied: i64) -> Result<()> {
+    let known = MIGRATIONS.last().map_or(0, |migration| migration.number);
+    if applied > known {
+        return Err(Error::Open(format!(
+            "the database has schema version {applied}, this Docket knows versions up to {known}: run a newer Docket"
+        )));
+    }
+    Ok(())
+}
+
+/// Brings a SQLite database up to date.
+pub(crate) fn sqlite(connection: &mut rusqlite::Connection) -> Result<()> {
+    let failed = || Error::sqlite("migrate");
+    let transaction = connection
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .map_err(failed())?;
+    transaction.execute_batch(SQLITE_TABLE).map_err(failed())?;
+    let applied: i64 = transaction
+        .query_row("select coalesce(max(number), 0) from migration", [], |row| {
+            row.get(0)
+        })
+        .map_err(failed())?;
+    check_known(applied)?;
+    for migration in MIGRATIONS.iter().filter(|migration| migration.number > applied) {
+        transaction.execute_batch(migration.sqlite).map_err(failed())?;
+        transaction
+            .execute("insert into migration (number) values (?1)", [migration.number])
+            .map_err(failed())?;
+    }
+    transaction.commit().map_err(failed())
+}
+
+/// Brings a PostgreSQL database up to date.
+pub(crate) async fn postgres(client: &Client) -> Result<()> {
+    let failed = || Error::postgres("migrate");
+    client
+        .execute("select pg_advisory_lock($1)", &[&LOCK])
+        .await
+        .map_err(failed())?;
+    let migrated = postgres_locked(client).await;
+    client
+        .execute("select pg_advisory_unlock($1)", &[&LOCK])
+        .await
+        .map_err(failed())?;
+    migrated
+}
+
+async fn postgres_locked(client: &Client) -> Result<()> {
+    let failed = || Error::postgres("migrate");
+    client.batch_execute(TABLE).await.map_err(failed())?;
+    let applied: i64 = client
+        .query_one("select coalesce(max(number), 0) from migration", &[])
+        .await
+        .map_err(failed())?
+        .get(0);
+    check_known(applied)?;
+    for migration in MIGRATIONS.iter().filter(|migration| migration.number > applied) {
+        // One simple query is one transaction: a migration is applied whole or not at all.
+        let text = format!(
+            "{}\ninsert into migration (number) values ({});",
+            migration.postgres, migration.number
+        );
+        client.batch_execute(&text).await.map_err(failed())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_numbered_without_a_gap() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.number, index as i64 + 1);
+        }
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused_with_what_to_do() {
+        let error = check_known(99).unwrap_err().to_string();
+        assert!(error.contains("run a newer Docket"), "{error}");
+    }
+
+    #[test]
+    fn migrating_twice_changes_nothing() {
+        let mut connection = rusqlite::Connection::open_in_memory().unwrap();
+        sqlite(&mut connection).unwrap();
+        sqlite(&mut connection).unwrap();
+    }
+}

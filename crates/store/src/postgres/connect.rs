@@ -1,0 +1,151 @@
+//! Connections. There are two pools: the general one, and one for the tuned operations, whose planner is told to follow
+//! the indexes they were written for.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
+};
+use tokio::sync::mpsc;
+use tokio_postgres::{Config, NoTls};
+
+use super::clock::DatabaseClock;
+use super::listen::Listener;
+use crate::error::{Error, Result, is_transient};
+use crate::hint::{Hint, Hints};
+use crate::store::PostgresConfig;
+
+/// For the tuned statements: plan once, by index, whatever the statistics say.
+const HOT_OPTIONS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
+     -c enable_mergejoin=off -c enable_bitmapscan=off -c enable_material=off";
+/// For all: no compiling of plans, and no transaction that a dead network leaves open for long.
+const OPTIONS: &str = "-c jit=off -c idle_in_transaction_session_timeout=60s";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Which pool an operation uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Route {
+    General,
+    Hot,
+}
+
+/// A PostgreSQL database.
+#[derive(Clone, Debug)]
+pub(crate) struct Postgres {
+    general: Pool,
+    hot: Pool,
+    pub(super) patience: Duration,
+    pub(crate) clock: Arc<DatabaseClock>,
+}
+
+impl Postgres {
+    pub(crate) async fn open(
+        config: &PostgresConfig,
+        hints: &Hints,
+        outgoing: mpsc::UnboundedReceiver<Hint>,
+    ) -> Result<Self> {
+        let parsed = parse(&config.url)?;
+        let opened = Self {
+            general: pool(&parsed, OPTIONS, config.connections)?,
+            hot: pool(
+                &parsed,
+                &format!("{OPTIONS} {HOT_OPTIONS}"),
+                config.hot_connections,
+            )?,
+            patience: config.patience,
+            clock: Arc::default(),
+        };
+        let connection = opened.connection(Route::General).await?;
+        crate::migrate::postgres(&connection).await?;
+        drop(connection);
+        opened.clock.measure(&opened.general).await?;
+        opened.clock.keep_measuring(opened.general.clone());
+        Listener::start(with_options(&parsed, OPTIONS), hints, outgoing);
+        Ok(opened)
+    }
+
+    /// A connection from the pool.
+    pub(super) async fn connection(&self, route: Route) -> Result<Object> {
+        let pool = match route {
+            Route::General => &self.general,
+            Route::Hot => &self.hot,
+        };
+        pool.get().await.map_err(no_connection)
+    }
+
+    pub(crate) fn close(&self) {
+        self.general.close();
+        self.hot.close();
+    }
+}
+
+fn parse(url: &str) -> Result<Config> {
+    let mut config = Config::from_str(url).map_err(|error| {
+        // The driver's words never contain the password; the URL might.
+        Error::Open(format!(
+            "the PostgreSQL URL cannot be read: {error}; it looks like postgres://user@host:5432/name"
+        ))
+    })?;
+    if config.get_application_name().is_none() {
+        config.application_name("docket");
+    }
+    config
+        .connect_timeout(CONNECT_TIMEOUT)
+        .keepalives_idle(Duration::from_secs(10));
+    config.tcp_user_timeout(Duration::from_secs(20));
+    Ok(config)
+}
+
+fn with_options(config: &Config, options: &str) -> Config {
+    let mut config = config.clone();
+    let given = config.get_options().unwrap_or_default().to_owned();
+    config.options(format!("{given} {options}").trim());
+    config
+}
+
+fn pool(config: &Config, options: &str, size: usize) -> Result<Pool> {
+    let manager_config = ManagerConfig {
+        recycling_method: RecyclingMethod::Fast,
+    };
+    let manager = Manager::from_config(with_options(config, options), NoTls, manager_config);
+    Pool::builder(manager)
+        .max_size(size.max(1))
+        .runtime(Runtime::Tokio1)
+        .timeouts(Timeouts {
+            wait: Some(WAIT_TIMEOUT),
+            create: Some(CONNECT_TIMEOUT),
+            recycle: Some(CONNECT_TIMEOUT),
+        })
+        .build()
+        .map_err(|error| Error::Open(format!("the pool cannot be made: {error}")))
+}
+
+pub(super) fn no_connection(error: PoolError) -> Error {
+    let transient = match &error {
+        PoolError::Backend(source) => is_transient(source) || source.code().is_none(),
+        PoolError::Timeout(_) => true,
+        PoolError::Closed => return Error::Closed,
+        _ => false,
+    };
+    Error::NoConnection {
+        reason: chain(&error),
+        transient,
+    }
+}
+
+/// An error with all that caused it, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,153 @@
+//! Hints between servers: LISTEN and NOTIFY on one connection of their own, outside every transaction that matters, since a
+//! notifying transaction would take a lock that all the others wait for.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use docket_core::id::PipelineKey;
+use docket_core::random::{Random as _, SystemRandom};
+use tokio::sync::{broadcast, mpsc};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+
+use crate::hint::{Hint, Hints};
+
+const CHANNEL: &str = "docket_hint";
+const RECONNECT_AFTER: Duration = Duration::from_millis(200);
+/// Between two notices: what comes in between goes out together.
+const BREATH: Duration = Duration::from_millis(4);
+/// More pipelines than this at once are simply "anything"; a notice holds at most 8,000 bytes.
+const NAMED_MAX: usize = 64;
+
+/// Connects this server's hints with the others'.
+pub(crate) struct Listener {
+    config: Config,
+    here: broadcast::Sender<Hint>,
+    name: String,
+}
+
+impl Listener {
+    /// Starts listening and telling; ends when the store's hints are gone.
+    pub(crate) fn start(config: Config, hints: &Hints, outgoing: mpsc::UnboundedReceiver<Hint>) {
+        let listener = Self {
+            config,
+            here: hints.here(),
+            name: format!("{:016x}", SystemRandom.next_u64()),
+        };
+        tokio::spawn(listener.run(outgoing));
+    }
+
+    async fn run(self, mut outgoing: mpsc::UnboundedReceiver<Hint>) {
+        loop {
+            match self.serve(&mut outgoing).await {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "hints between servers are interrupted"
+                    );
+                    tokio::time::sleep(RECONNECT_AFTER).await;
+                }
+            }
+        }
+    }
+
+    /// Serves one connection until it breaks (an error) or nobody sends hints any more.
+    async fn serve(&self, outgoing: &mut mpsc::UnboundedReceiver<Hint>) -> Result<(), tokio_postgres::Error> {
+        let (client, mut connection) = self.config.connect(NoTls).await?;
+        let (here, own) = (self.here.clone(), self.name.clone());
+        let incoming = tokio::spawn(async move {
+            while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notification(notice) = message? {
+                    take(&here, &own, notice.payload());
+                }
+            }
+            Ok::<_, tokio_postgres::Error>(())
+        });
+        client
+            .batch_execute(&format!("set synchronous_commit = off; listen {CHANNEL}"))
+            .await?;
+        // What was told while nobody listened is lost: look at everything once.
+        self.here.send(Hint::Anything).ok();
+        let told = self.tell(&client, outgoing).await;
+        incoming.abort();
+        told
+    }
+
+    async fn tell(
+        &self,
+        client: &Client,
+        outgoing: &mut mpsc::UnboundedReceiver<Hint>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let statement = client.prepare("select pg_notify($1, $2)").await?;
+        let mut hints = Vec::new();
+        loop {
+            tokio::select! {
+                taken = outgoing.recv_many(&mut hints, usize::MAX) => if taken == 0 { return Ok(()) },
+                () = tokio::time::sleep(Duration::from_secs(5)) => {
+                    // Finds out that the connection broke while there is nothing to tell.
+                    client.batch_execute("").await?;
+                    continue;
+                }
+            }
+            let text = format!("{} {}", self.name, words(hints.drain(..)));
+            client.execute(&statement, &[&CHANNEL, &text]).await?;
+            tokio::time::sleep(BREATH).await;
+        }
+    }
+}
+
+fn words(hints: impl Iterator<Item = Hint>) -> String {
+    let mut named = HashSet::new();
+    for hint in hints {
+        match hint {
+            Hint::Ready(pipeline) if named.len() < NAMED_MAX => drop(named.insert(pipeline.0)),
+            Hint::Ready(_) | Hint::Anything => return "*".to_owned(),
+        }
+    }
+    named.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn take(here: &broadcast::Sender<Hint>, own: &str, text: &str) {
+    let mut words = text.split(' ');
+    if words.next() == Some(own) {
+        return;
+    }
+    for word in words {
+        // No receiver is fine: nobody waits.
+        here.send(
+            word.parse()
+                .map_or(Hint::Anything, |key| Hint::Ready(PipelineKey(key))),
+        )
+        .ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_names_each_pipeline_once() {
+        let (a, b) = (Hint::Ready(PipelineKey(1)), Hint::Ready(PipelineKey(2)));
+        let mut named: Vec<_> = words([a, b, a].into_iter())
+            .split(' ')
+            .map(str::to_owned)
+            .collect();
+        named.sort();
+        assert_eq!(named, ["1", "2"]);
+        assert_eq!(words([a, Hint::Anything].into_iter()), "*");
+        assert_eq!(words((0..1_000).map(|n| Hint::Ready(PipelineKey(n)))), "*");
+    }
+
+    #[test]
+    fn a_server_takes_the_others_hints_and_not_its_own() {
+        let here = broadcast::Sender::new(8);
+        let mut heard = here.subscribe();
+        take(&here, "me", "me 7");
+        take(&here, "me", "you 8 *");
+        assert_eq!(heard.try_recv().unwrap(), Hint::Ready(PipelineKey(8)));
+        assert_eq!(heard.try_recv().unwrap(), Hint::Anything);
+        assert!(heard.try_recv().is_err());
+    }
+}

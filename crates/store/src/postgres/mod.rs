@@ -1,0 +1,10 @@
+//! PostgreSQL: pooled connections, transactions that begin with their first statement, commits whose outcome is always known.
+
+mod clock;
+mod connect;
+mod listen;
+mod run;
+mod tx;
+
+pub(crate) use connect::{Postgres, Route};
+pub(crate) use tx::PgTx;

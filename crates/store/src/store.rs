@@ -1,0 +1,218 @@
+//! The store: opens a database and runs operations in transactions.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use docket_core::Clock;
+use docket_core::clock::SystemClock;
+use futures_util::FutureExt as _;
+
+use crate::error::{Error, Result};
+use crate::hint::Hints;
+use crate::postgres::{Postgres, Route};
+use crate::sqlite::{Folder, Readers, Writer};
+use crate::tx::Tx;
+
+/// A boxed future, as an operation gives it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An operation: what happens within one transaction. It may be run several times before it is committed, so it
+/// must change nothing but the database.
+pub trait Operation<P, T>:
+    for<'a> Fn(&'a mut Tx, &'a P) -> BoxFuture<'a, Result<T>> + Send + Sync + 'static
+{
+}
+
+impl<P, T, F> Operation<P, T> for F where
+    F: for<'a> Fn(&'a mut Tx, &'a P) -> BoxFuture<'a, Result<T>> + Send + Sync + 'static
+{
+}
+
+/// Which database to open.
+#[derive(Clone, Debug)]
+pub enum StoreConfig {
+    /// A file in this folder, which no other process may use.
+    Sqlite(PathBuf),
+    /// A PostgreSQL database, shared by any number of servers.
+    Postgres(PostgresConfig),
+}
+
+/// How to use a PostgreSQL database.
+#[derive(Clone, Debug)]
+pub struct PostgresConfig {
+    /// `postgres://user@host:5432/name`.
+    pub url: String,
+    /// Connections for everything but the tuned operations.
+    pub connections: usize,
+    /// Connections for the tuned operations.
+    pub hot_connections: usize,
+    /// How long an operation waits for a database that is away before it gives up.
+    pub patience: Duration,
+}
+
+impl PostgresConfig {
+    /// The usual settings for this URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            connections: 8,
+            hot_connections: 4,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Which database is behind a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// The embedded one.
+    Sqlite,
+    /// The one to grow with.
+    Postgres,
+}
+
+/// An open database.
+#[derive(Clone, Debug)]
+pub struct Store {
+    kind: Kind,
+    hints: Hints,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Sqlite { writer: Writer, readers: Readers },
+    Postgres(Postgres),
+}
+
+impl Store {
+    /// Opens the database, makes it where there is none, and brings its schema up to date.
+    pub async fn open(config: &StoreConfig) -> Result<Self> {
+        let (hints, outgoing) = Hints::new();
+        let kind = match config {
+            StoreConfig::Sqlite(path) => {
+                let path = path.clone();
+                let opened = tokio::task::spawn_blocking(move || {
+                    let folder = Arc::new(Folder::open(&path)?);
+                    let mut tx = folder.writer()?;
+                    crate::migrate::sqlite(&mut tx.connection)?;
+                    let writer = Writer::start(Arc::clone(&folder), tx)?;
+                    Ok::<_, Error>(Kind::Sqlite {
+                        writer,
+                        readers: Readers::new(folder),
+                    })
+                });
+                opened.await.map_err(|_| Error::Closed)??
+            }
+            StoreConfig::Postgres(config) => Kind::Postgres(Postgres::open(config, &hints, outgoing).await?),
+        };
+        Ok(Self { kind, hints })
+    }
+
+    /// Which database it is.
+    pub const fn backend(&self) -> Backend {
+        match self.kind {
+            Kind::Sqlite { .. } => Backend::Sqlite,
+            Kind::Postgres(_) => Backend::Postgres,
+        }
+    }
+
+    /// The clock that all servers on this database agree on.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        match &self.kind {
+            Kind::Sqlite { .. } => Arc::new(SystemClock),
+            Kind::Postgres(postgres) => Arc::clone(&postgres.clock) as _,
+        }
+    }
+
+    /// Hints that there may be work.
+    pub const fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
+    /// Runs a writing operation in a transaction of its own, until it is committed or refused.
+    pub async fn run<P, T>(&self, name: &'static str, params: P, operation: impl Operation<P, T>) -> Result<T>
+    where
+        P: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self.run_on(Route::General, name, params, operation).await
+    }
+
+    /// The same for a tuned operation, on the connections that are kept for those.
+    pub async fn run_hot<P, T>(
+        &self,
+        name: &'static str,
+        params: P,
+        operation: impl Operation<P, T>,
+    ) -> Result<T>
+    where
+        P: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self.run_on(Route::Hot, name, params, operation).await
+    }
+
+    async fn run_on<P, T>(
+        &self,
+        route: Route,
+        name: &'static str,
+        params: P,
+        operation: impl Operation<P, T>,
+    ) -> Result<T>
+    where
+        P: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        match &self.kind {
+            Kind::Sqlite { writer, .. } => {
+                writer
+                    .run(move |tx| in_one_poll(name, &operation, tx, &params))
+                    .await
+            }
+            Kind::Postgres(postgres) => postgres.run(name, route, &params, &operation).await,
+        }
+    }
+
+    /// Runs a reading operation on one snapshot, beside all writing.
+    pub async fn read<P, T>(
+        &self,
+        name: &'static str,
+        params: P,
+        operation: impl Operation<P, T>,
+    ) -> Result<T>
+    where
+        P: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        match &self.kind {
+            Kind::Sqlite { readers, .. } => {
+                readers
+                    .run(move |tx| in_one_poll(name, &operation, tx, &params))
+                    .await
+            }
+            Kind::Postgres(postgres) => postgres.read(name, &params, &operation).await,
+        }
+    }
+
+    /// Gives up the connections. Operations under way end; new ones are refused.
+    pub fn close(&self) {
+        if let Kind::Postgres(postgres) = &self.kind {
+            postgres.close();
+        }
+    }
+}
+
+fn in_one_poll<P, T>(
+    name: &'static str,
+    operation: &impl Operation<P, T>,
+    tx: &mut Tx,
+    params: &P,
+) -> Result<T> {
+    operation(tx, params).now_or_never().unwrap_or_else(|| {
+        Err(Error::Open(format!(
+            "{name} awaited something other than its transaction"
+        )))
+    })
+}

@@ -1,0 +1,103 @@
+//! Collections.
+
+use docket_core::Timestamp;
+use docket_core::id::{CollectionKey, LaneKey, PipelineKey};
+use docket_core::tenant::UploadLimit;
+
+use crate::error::Result;
+use crate::params;
+use crate::table::tenant::upload_limit;
+use crate::tx::Tx;
+use crate::value::{Row, Value};
+
+crate::statements! {
+    GET = split "collections_get"
+        "select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
+                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end
+         from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
+         where c.id = any ($1::text[])"
+        "select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
+                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end
+         from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
+         where c.id in (select value from json_each($1))";
+    BY_KEY = portable "collection_by_key" "
+select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
+       case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end
+from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier where c.collection_key = $1";
+    INSERT = portable "collection_insert" "
+insert into collection (collection_key, id, tenant_id, pipeline_key, lane_key, to_review, settings, created_at_ms, updated_at_ms)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $8)";
+    UPDATE = portable "collection_update" "
+update collection set pipeline_key = $2, lane_key = $3, to_review = $4, settings = $5, updated_at_ms = $6
+where collection_key = $1";
+}
+
+/// A collection.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names are the domain's")]
+pub struct Collection {
+    pub key: CollectionKey,
+    pub id: String,
+    pub tenant_id: String,
+    pub pipeline: Option<PipelineKey>,
+    pub lane: Option<LaneKey>,
+    pub to_review: bool,
+    pub settings: String,
+    /// Its tenant's.
+    pub uploads: UploadLimit,
+}
+
+fn read(mut row: Row) -> Result<Collection> {
+    Ok(Collection {
+        key: row.collection(0)?,
+        id: row.text(1)?,
+        tenant_id: row.text(2)?,
+        pipeline: row.opt_pipeline(3)?,
+        lane: row.opt_lane(4)?,
+        to_review: row.bool(5)?,
+        settings: row.text(6)?,
+        uploads: upload_limit(row.opt_int(7)?),
+    })
+}
+
+/// The collections of these ids, in any order; unknown ids are left out.
+pub async fn get_many(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<Collection>> {
+    let ids = Value::Texts(ids.into_iter().map(Some).collect());
+    tx.rows(&GET, params![ids]).await?.into_iter().map(read).collect()
+}
+
+/// A collection.
+pub async fn get(tx: &mut Tx, id: &str) -> Result<Option<Collection>> {
+    Ok(get_many(tx, vec![id.to_owned()]).await?.pop())
+}
+
+/// The collection of this key.
+pub async fn by_key(tx: &mut Tx, key: CollectionKey) -> Result<Option<Collection>> {
+    tx.row_opt(&BY_KEY, params![key]).await?.map(read).transpose()
+}
+
+/// Writes a new collection.
+pub async fn insert(tx: &mut Tx, collection: &Collection, now: Timestamp) -> Result<()> {
+    let c = collection;
+    let params = params![
+        c.key,
+        &c.id,
+        &c.tenant_id,
+        c.pipeline,
+        c.lane,
+        c.to_review,
+        &c.settings,
+        now
+    ];
+    tx.execute_one(&INSERT, params).await
+}
+
+/// Changes a collection; its tenant stays.
+pub async fn update(tx: &mut Tx, collection: &Collection, now: Timestamp) -> Result<()> {
+    let c = collection;
+    tx.execute_one(
+        &UPDATE,
+        params![c.key, c.pipeline, c.lane, c.to_review, &c.settings, now],
+    )
+    .await
+}

@@ -1,0 +1,78 @@
+//! Values that people set.
+
+use docket_core::field::Correction;
+use docket_core::id::ItemId;
+
+use crate::error::{Error, Result};
+use crate::params;
+use crate::tx::{Driver, Tx};
+use crate::value::{Row, Value};
+
+crate::statements! {
+    PUT = portable "correction_put" "
+insert into correction (collection_key, item_id, name, value, locked, corrected_by, corrected_at_ms)
+values ($1, $2, $3, $4, $5, $6, $7)
+on conflict (collection_key, item_id, name) do update set value = excluded.value, locked = excluded.locked,
+  corrected_by = excluded.corrected_by, corrected_at_ms = excluded.corrected_at_ms";
+    OF_ITEM = portable "corrections_of_item" "
+select item_id, name, value, locked, corrected_by, corrected_at_ms from correction
+where collection_key = $1 and item_id = $2 order by name";
+    OF_ITEMS = postgres "corrections_of_items" "
+select c.item_id, c.name, c.value, c.locked, c.corrected_by, c.corrected_at_ms
+from unnest($1::bigint[], $2::uuid[]) as q (collection_key, item_id)
+join correction c on c.collection_key = q.collection_key and c.item_id = q.item_id";
+}
+
+fn read(mut row: Row) -> Result<(ItemId, Correction)> {
+    let value = row.text(2)?;
+    Ok((
+        row.item(0)?,
+        Correction {
+            name: row.text(1)?,
+            value: serde_json::from_str(&value).map_err(|source| Error::Json {
+                what: "a correction",
+                source,
+            })?,
+            locked: row.bool(3)?,
+            corrected_by: row.text(4)?,
+            corrected_at: row.time(5)?,
+        },
+    ))
+}
+
+/// Sets a value.
+pub async fn put(tx: &mut Tx, item: ItemId, correction: &Correction) -> Result<()> {
+    let params = params![
+        item.collection(),
+        item,
+        &correction.name,
+        correction.value.to_string(),
+        correction.locked,
+        &correction.corrected_by,
+        correction.corrected_at,
+    ];
+    tx.execute_one(&PUT, params).await
+}
+
+/// The values set for some items.
+pub async fn of_items(tx: &mut Tx, items: &[ItemId]) -> Result<Vec<(ItemId, Correction)>> {
+    if let Driver::Postgres(_) = tx.driver {
+        let params = params![
+            Value::Ints(
+                items
+                    .iter()
+                    .map(|item| Some(i64::from(item.collection().0)))
+                    .collect()
+            ),
+            Value::Uuids(items.iter().map(|item| item.uuid()).collect()),
+        ];
+        return tx.rows(&OF_ITEMS, params).await?.into_iter().map(read).collect();
+    }
+    let mut corrections = Vec::new();
+    for item in items {
+        for row in tx.rows(&OF_ITEM, params![item.collection(), *item]).await? {
+            corrections.push(read(row)?);
+        }
+    }
+    Ok(corrections)
+}

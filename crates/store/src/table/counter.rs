@@ -1,0 +1,76 @@
+//! Counts of items by collection and status: folded ones, and the changes that wait to be folded in. Both together are exact at
+//! any moment, in one snapshot.
+
+use std::collections::BTreeMap;
+
+use docket_core::id::CollectionKey;
+use docket_core::item::ItemStatus;
+
+use crate::error::Result;
+use crate::params;
+use crate::tx::Tx;
+
+crate::statements! {
+    ADD = portable "delta_add" "
+insert into delta (collection_key, from_status, to_status, n) values ($1, $2, $3, $4)";
+    TAKE = split "delta_take"
+        "delete from delta where ctid = any (array(select ctid from delta limit $1 for update skip locked))
+         returning collection_key, from_status, to_status, n"
+        "delete from delta where rowid in (select rowid from delta order by rowid limit $1)
+         returning collection_key, from_status, to_status, n";
+    FOLD = portable "counter_fold" "
+insert into counter (collection_key, status, value) values ($1, $2, $3)
+on conflict (collection_key, status) do update set value = counter.value + excluded.value";
+    READ = portable "counter_read" "
+select status, cast(sum(n) as bigint) from (
+  select status, value as n from counter where collection_key = $1
+  union all select to_status, n from delta where collection_key = $1 and to_status is not null
+  union all select from_status, -n from delta where collection_key = $1 and from_status is not null) x
+group by status";
+}
+
+/// Notes that `n` items went from one status to another; none for a new item, or one that is gone.
+pub async fn add(
+    tx: &mut Tx,
+    collection: CollectionKey,
+    from: Option<ItemStatus>,
+    to: Option<ItemStatus>,
+    n: u64,
+) -> Result<()> {
+    let word = |status: Option<ItemStatus>| status.map(|status| status.counted_as().as_str());
+    tx.execute_one(&ADD, params![collection, word(from), word(to), n])
+        .await
+}
+
+/// Folds up to `limit` changes into the counters; how many there were.
+pub async fn fold(tx: &mut Tx, limit: u64) -> Result<u64> {
+    let rows = tx.rows(&TAKE, params![limit]).await?;
+    let taken = rows.len() as u64;
+    // Sorted, so that two folders lock the counters in the same order.
+    let mut sums: BTreeMap<(CollectionKey, String), i64> = BTreeMap::new();
+    for mut row in rows {
+        let (collection, n) = (row.collection(0)?, row.int(3)?);
+        if let Some(from) = row.opt_text(1)? {
+            *sums.entry((collection, from)).or_default() -= n;
+        }
+        if let Some(to) = row.opt_text(2)? {
+            *sums.entry((collection, to)).or_default() += n;
+        }
+    }
+    for ((collection, status), n) in sums.into_iter().filter(|(_, n)| *n != 0) {
+        tx.execute_one(&FOLD, params![collection, status, n]).await?;
+    }
+    Ok(taken)
+}
+
+/// The counts of a collection. What runs counts as queued.
+pub async fn read(tx: &mut Tx, collection: CollectionKey) -> Result<BTreeMap<ItemStatus, i64>> {
+    let rows = tx.rows(&READ, params![collection]).await?;
+    rows.into_iter()
+        .map(|mut row| {
+            let status = ItemStatus::from_word(&row.text(0)?).ok_or_else(|| row.inconsistent(0))?;
+            Ok((status, row.int(1)?))
+        })
+        .filter(|read| !matches!(read, Ok((_, 0))))
+        .collect()
+}

@@ -1,0 +1,145 @@
+//! Recounts: what the rows say, beside what the counts say. Each query gives only what differs, one snapshot for all.
+
+use crate::error::Result;
+use crate::params;
+use crate::tx::Tx;
+
+crate::statements! {
+    LANES = portable "doctor_lanes" "
+select l.lane_key, l.active, l.queued, l.waiting, coalesce(h.leased, 0), coalesce(h.front, 0) + coalesce(j.tail, 0),
+       coalesce(h.delayed, 0)
+from lane l
+left join (select lane_key, sum(case when kind = 1 then 1 else 0 end) as leased,
+                  sum(case when kind = 2 then 1 else 0 end) as delayed, sum(case when kind = 3 then 1 else 0 end) as front
+           from hold group by lane_key) h on h.lane_key = l.lane_key
+left join (select j.lane_key, count(*) as tail from job j join lane m on m.lane_key = j.lane_key
+           where j.state = 0 and j.seq >= m.head_seq group by j.lane_key) j on j.lane_key = l.lane_key
+where l.active <> coalesce(h.leased, 0) or l.queued <> coalesce(h.front, 0) + coalesce(j.tail, 0)
+   or l.waiting <> coalesce(h.delayed, 0)
+order by l.lane_key limit $1";
+    HOLDS = portable "doctor_holds" "
+select h.lane_key, h.seq from hold h left join job j on j.lane_key = h.lane_key and j.seq = h.seq
+join lane l on l.lane_key = h.lane_key
+where j.state is null or j.state <> 0 or h.seq >= l.head_seq order by h.lane_key, h.seq limit $1";
+    LOST = portable "doctor_lost" "
+select j.lane_key, j.seq from job j join lane l on l.lane_key = j.lane_key
+left join hold h on h.lane_key = j.lane_key and h.seq = j.seq
+where j.state = 0 and j.seq < l.head_seq and h.seq is null order by j.lane_key, j.seq limit $1";
+    TAIL = portable "doctor_tail" "
+select l.lane_key, l.next_seq - l.head_seq,
+       (select count(*) from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq and j.state = 0),
+       (select count(*) from hole o where o.lane_key = l.lane_key and o.seq >= l.head_seq)
+from lane l
+where l.next_seq - l.head_seq <>
+      (select count(*) from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq and j.state = 0)
+      + (select count(*) from hole o where o.lane_key = l.lane_key and o.seq >= l.head_seq)
+order by l.lane_key limit $1";
+    LIMITS = portable "doctor_limits" "
+select t.id, t.intake_next, s.first from tenant t join (
+  select tenant_id, max(first) as first from intake_slot group by tenant_id) s on s.tenant_id = t.id
+where s.first >= t.intake_next order by t.id limit $1";
+    LANE_LIMITS = portable "doctor_lane_limits" "
+select l.lane_key, l.lim, coalesce(t.concurrent_jobs, r.concurrent_jobs)
+from lane l join lane_of o on o.lane_key = l.lane_key join tenant t on t.id = o.tenant_id join tier r on r.name = t.tier
+where l.lim <> coalesce(t.concurrent_jobs, r.concurrent_jobs) order by l.lane_key limit $1";
+    ITEMS = portable "doctor_items" "
+select i.collection_key, case when i.lane_key is null then (case when i.to_review then 'in_review' else 'completed' end)
+       when j.state = 0 then 'queued' when j.state = 2 and j.to_review then 'in_review' when j.state = 2 then 'completed'
+       when j.state = 3 then 'failed' else 'cancelled' end as status, count(*)
+from item i left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq group by 1, 2";
+    COUNTERS = portable "doctor_counters" "
+select collection_key, status, cast(sum(n) as bigint) from (
+  select collection_key, status, value as n from counter
+  union all select collection_key, to_status, n from delta where to_status is not null
+  union all select collection_key, from_status, -n from delta where from_status is not null) x
+group by collection_key, status";
+    PAUSED = portable "doctor_paused" "
+select l.lane_key from lane l where l.paused <> exists (select 1 from pause p where p.lane_key = l.lane_key)
+order by l.lane_key limit $1";
+    STRAY_JOBS = portable "doctor_stray_jobs" "
+select j.lane_key, j.seq from job j left join item i on i.collection_key = j.collection_key and i.id = j.item_id
+where j.state = 0 and (i.id is null or i.lane_key <> j.lane_key or i.job_seq <> j.seq) order by j.lane_key, j.seq limit $1";
+}
+
+/// How many differences of a kind are reported.
+const SHOWN: u64 = 20;
+
+async fn pairs(tx: &mut Tx, statement: &'static crate::statement::Statement) -> Result<Vec<(i64, i64)>> {
+    let rows = tx.rows(statement, params![SHOWN]).await?;
+    rows.into_iter()
+        .map(|mut row| Ok((row.int(0)?, row.int(1)?)))
+        .collect()
+}
+
+/// Everything that differs, each as a sentence.
+pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for mut row in tx.rows(&LANES, params![SHOWN]).await? {
+        let n: Vec<i64> = (0..7).map(|column| row.int(column)).collect::<Result<_>>()?;
+        found.push(format!(
+            "lane {}: active {} queued {} waiting {}, but its rows are {} leased, {} ready and {} delayed",
+            n[0], n[1], n[2], n[3], n[4], n[5], n[6]
+        ));
+    }
+    for mut row in tx.rows(&TAIL, params![SHOWN]).await? {
+        let n: Vec<i64> = (0..4).map(|column| row.int(column)).collect::<Result<_>>()?;
+        found.push(format!(
+            "lane {}: positions count {} numbers in its tail, but there are {} jobs and {} holes",
+            n[0], n[1], n[2], n[3]
+        ));
+    }
+    for (lane, seq) in pairs(tx, &HOLDS).await? {
+        found.push(format!(
+            "job {seq} of lane {lane} is held, but is not alive or still in the tail"
+        ));
+    }
+    for (lane, seq) in pairs(tx, &LOST).await? {
+        found.push(format!(
+            "job {seq} of lane {lane} has left the tail, but nothing holds it"
+        ));
+    }
+    for (lane, seq) in pairs(tx, &STRAY_JOBS).await? {
+        found.push(format!(
+            "job {seq} of lane {lane} is alive, but is not its item's latest"
+        ));
+    }
+    for mut row in tx.rows(&LANE_LIMITS, params![SHOWN]).await? {
+        let (lane, has, should) = (row.int(0)?, row.int(1)?, row.int(2)?);
+        found.push(format!(
+            "lane {lane} may run {has} jobs at once, but its tenant may run {should}"
+        ));
+    }
+    for mut row in tx.rows(&LIMITS, params![SHOWN]).await? {
+        let (tenant, next, first) = (row.text(0)?, row.int(1)?, row.int(2)?);
+        found.push(format!(
+            "tenant {tenant}: its next submission is number {next}, but {first} was given already"
+        ));
+    }
+    for mut row in tx.rows(&PAUSED, params![SHOWN]).await? {
+        found.push(format!(
+            "lane {}: paused or not, its pauses say otherwise",
+            row.int(0)?
+        ));
+    }
+    found.extend(counters(tx).await?);
+    Ok(found)
+}
+
+async fn counters(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut counts = std::collections::BTreeMap::<(i64, String), (i64, i64)>::new();
+    for mut row in tx.rows(&ITEMS, &[]).await? {
+        counts.entry((row.int(0)?, row.text(1)?)).or_default().0 = row.int(2)?;
+    }
+    for mut row in tx.rows(&COUNTERS, &[]).await? {
+        counts.entry((row.int(0)?, row.text(1)?)).or_default().1 = row.int(2)?;
+    }
+    let differ = counts
+        .into_iter()
+        .filter(|(_, (rows, counted))| rows != counted)
+        .take(SHOWN as usize);
+    Ok(differ
+        .map(|((collection, status), (rows, counted))| {
+            format!("collection {collection}: {counted} items count as {status}, but there are {rows}")
+        })
+        .collect())
+}

@@ -1,0 +1,278 @@
+//! Items, outside of the tuned operations.
+
+use docket_core::Timestamp;
+use docket_core::content::Digest;
+use docket_core::id::{CollectionKey, ItemId, LaneKey, Seq};
+use docket_core::item::ItemStatus;
+use docket_core::job::JobState;
+use docket_core::lane::HoldKind;
+
+use crate::error::Result;
+use crate::hot::NewItem;
+use crate::params;
+use crate::tx::{Driver, Tx};
+use crate::value::{Row, Value};
+
+crate::statements! {
+    GET = portable "item_get" "
+select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
+       i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
+       i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
+       c.id, c.tenant_id, j.state, h.kind, j.to_review
+from item i join collection c on c.collection_key = i.collection_key
+left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
+left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
+where i.collection_key = $1 and i.id = $2";
+    LIST = portable "item_list" "
+select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
+       i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
+       i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
+       c.id, c.tenant_id, j.state, h.kind, j.to_review
+from item i join collection c on c.collection_key = i.collection_key
+left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
+left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
+where i.collection_key = $1 and i.id < $2 order by i.id desc limit $3";
+    LOCK = portable "item_lock" "
+select version from item where collection_key = $1 and id = $2 for no key update";
+    BY_EXTERNAL = portable "item_by_external" "
+select collection_key, external_id, id, content_hash from item where collection_key = $1 and external_id = $2";
+    BY_EXTERNAL_MANY = postgres "item_by_external_many" "
+select i.collection_key, i.external_id, i.id, i.content_hash
+from unnest($1::bigint[], $2::text[]) as q (collection_key, external_id)
+join item i on i.collection_key = q.collection_key and i.external_id = q.external_id";
+    BY_CONTENT = portable "item_by_content" "
+select collection_key, content_key, id, content_hash from item where collection_key = $1 and content_key = $2";
+    BY_CONTENT_MANY = postgres "item_by_content_many" "
+select i.collection_key, i.content_key, i.id, i.content_hash
+from unnest($1::bigint[], $2::bytea[]) as q (collection_key, content_key)
+join item i on i.collection_key = q.collection_key and i.content_key = q.content_key";
+    SET_JOB = portable "item_set_job" "
+update item set lane_key = $3, job_seq = $4, updated_at_ms = $5 where collection_key = $1 and id = $2";
+    ARCHIVE = portable "item_archive" "
+insert into item_version (collection_key, item_id, version, content_hash, is_file, filename, media_type, size, blob_key,
+                          payload, metadata, superseded_at_ms)
+select collection_key, id, version, content_hash, is_file, filename, media_type, size, blob_key, payload, metadata, $3
+from item where collection_key = $1 and id = $2";
+    NEXT_VERSION = portable "item_next_version" "
+update item
+set version = version + 1, content_hash = $3, content_key = $4, is_file = $5, filename = $6, media_type = $7, size = $8,
+    blob_key = $9, payload = $10, metadata = $11, fields = $12, display_payload = $13, confidence = $14,
+    line_item_count = $15, total_amount = $16, deadline_ms = $17, to_review = $18, submitted_by = $19, lane_key = null,
+    job_seq = null, updated_at_ms = $20
+where collection_key = $1 and id = $2";
+}
+
+/// An item with what its job tells of it.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names are the domain's")]
+pub struct Item {
+    pub id: ItemId,
+    pub version: i64,
+    pub external_id: Option<String>,
+    pub content_hash: Digest,
+    pub is_file: bool,
+    pub filename: Option<String>,
+    pub media_type: Option<String>,
+    pub size: u64,
+    pub blob_key: Option<String>,
+    pub payload: Option<String>,
+    pub metadata: Option<String>,
+    pub fields: Option<String>,
+    pub display_payload: Option<String>,
+    pub confidence: Option<f64>,
+    pub line_item_count: Option<i64>,
+    pub total_amount: Option<f64>,
+    pub deadline: Option<Timestamp>,
+    pub to_review: bool,
+    pub submitted_by: String,
+    /// Its latest job.
+    pub job: Option<(LaneKey, Seq)>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub collection_id: String,
+    pub tenant_id: String,
+    pub status: ItemStatus,
+}
+
+fn read(mut row: Row) -> Result<Item> {
+    let job = match (row.opt_lane(20)?, row.opt_seq(21)?) {
+        (Some(lane), Some(seq)) => Some((lane, seq)),
+        _ => None,
+    };
+    let leased = row.opt_int(27)? == Some(HoldKind::Leased.code());
+    let job_status = match row.opt_int(26)? {
+        Some(code) => Some(
+            JobState::from_code(code)
+                .ok_or_else(|| row.inconsistent(26))?
+                .status(leased),
+        ),
+        None => None,
+    };
+    let item_to_review = row.bool(18)?;
+    let to_review = row.opt_bool(28)?.unwrap_or(item_to_review);
+    Ok(Item {
+        id: row.item(1)?,
+        version: row.int(2)?,
+        external_id: row.opt_text(3)?,
+        content_hash: row.digest(4)?,
+        is_file: row.bool(5)?,
+        filename: row.opt_text(6)?,
+        media_type: row.opt_text(7)?,
+        size: row.count(8)?,
+        blob_key: row.opt_text(9)?,
+        payload: row.opt_text(10)?,
+        metadata: row.opt_text(11)?,
+        fields: row.opt_text(12)?,
+        display_payload: row.opt_text(13)?,
+        confidence: row.opt_real(14)?,
+        line_item_count: row.opt_int(15)?,
+        total_amount: row.opt_real(16)?,
+        deadline: row.opt_time(17)?,
+        to_review: item_to_review,
+        submitted_by: row.text(19)?,
+        job,
+        created_at: row.time(22)?,
+        updated_at: row.time(23)?,
+        collection_id: row.text(24)?,
+        tenant_id: row.text(25)?,
+        status: ItemStatus::derive(job_status, to_review),
+    })
+}
+
+/// An item.
+pub async fn get(tx: &mut Tx, id: ItemId) -> Result<Option<Item>> {
+    tx.row_opt(&GET, params![id.collection(), id])
+        .await?
+        .map(read)
+        .transpose()
+}
+
+/// Locks an item, so that what is read of it after stays true; whether it is there.
+pub async fn lock(tx: &mut Tx, id: ItemId) -> Result<bool> {
+    Ok(tx.row_opt(&LOCK, params![id.collection(), id]).await?.is_some())
+}
+
+/// Items of a collection before this id, newest first.
+pub async fn list(tx: &mut Tx, collection: CollectionKey, before: ItemId, limit: u64) -> Result<Vec<Item>> {
+    tx.rows(&LIST, params![collection, before, limit])
+        .await?
+        .into_iter()
+        .map(read)
+        .collect()
+}
+
+/// An item that is there already.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names are the domain's")]
+pub struct KnownItem {
+    pub id: ItemId,
+    pub digest: Digest,
+}
+
+/// The items that have these externalIds.
+pub async fn by_external(
+    tx: &mut Tx,
+    wanted: &[(CollectionKey, String)],
+) -> Result<Vec<((CollectionKey, String), KnownItem)>> {
+    let rows = if let Driver::Postgres(_) = tx.driver {
+        let params = params![
+            Value::Ints(
+                wanted
+                    .iter()
+                    .map(|(collection, _)| Some(i64::from(collection.0)))
+                    .collect()
+            ),
+            Value::Texts(wanted.iter().map(|(_, id)| Some(id.clone())).collect()),
+        ];
+        tx.rows(&BY_EXTERNAL_MANY, params).await?
+    } else {
+        let mut rows = Vec::new();
+        for (collection, id) in wanted {
+            rows.extend(tx.row_opt(&BY_EXTERNAL, params![*collection, id]).await?);
+        }
+        rows
+    };
+    rows.into_iter()
+        .map(|mut row| {
+            let known = KnownItem {
+                id: row.item(2)?,
+                digest: row.digest(3)?,
+            };
+            Ok(((row.collection(0)?, row.text(1)?), known))
+        })
+        .collect()
+}
+
+/// The items that these contents identify.
+pub async fn by_content(
+    tx: &mut Tx,
+    wanted: &[(CollectionKey, Digest)],
+) -> Result<Vec<((CollectionKey, Digest), KnownItem)>> {
+    let rows = if let Driver::Postgres(_) = tx.driver {
+        let params = params![
+            Value::Ints(
+                wanted
+                    .iter()
+                    .map(|(collection, _)| Some(i64::from(collection.0)))
+                    .collect()
+            ),
+            Value::Blobs(
+                wanted
+                    .iter()
+                    .map(|(_, digest)| Some(digest.bytes().to_vec()))
+                    .collect()
+            ),
+        ];
+        tx.rows(&BY_CONTENT_MANY, params).await?
+    } else {
+        let mut rows = Vec::new();
+        for (collection, digest) in wanted {
+            rows.extend(tx.row_opt(&BY_CONTENT, params![*collection, *digest]).await?);
+        }
+        rows
+    };
+    rows.into_iter()
+        .map(|mut row| {
+            let known = KnownItem {
+                id: row.item(2)?,
+                digest: row.digest(3)?,
+            };
+            Ok(((row.collection(0)?, row.digest(1)?), known))
+        })
+        .collect()
+}
+
+/// Points an item to its latest job.
+pub async fn set_job(tx: &mut Tx, id: ItemId, job: (LaneKey, Seq), now: Timestamp) -> Result<()> {
+    tx.execute_one(&SET_JOB, params![id.collection(), id, job.0, job.1, now])
+        .await
+}
+
+/// Keeps what the item was and makes it what it is now; its next job is yet to come.
+pub async fn next_version(tx: &mut Tx, id: ItemId, item: &NewItem, now: Timestamp) -> Result<()> {
+    tx.execute_one(&ARCHIVE, params![id.collection(), id, now])
+        .await?;
+    let params = params![
+        id.collection(),
+        id,
+        item.content_hash,
+        item.content_key,
+        item.is_file,
+        item.filename.as_ref(),
+        item.media_type.as_ref(),
+        item.size,
+        item.blob_key.as_ref(),
+        item.payload.as_ref(),
+        item.metadata.as_ref(),
+        item.fields.as_ref(),
+        item.display_payload.as_ref(),
+        item.confidence,
+        item.line_item_count,
+        item.total_amount,
+        item.deadline,
+        item.to_review,
+        &item.submitted_by,
+        now,
+    ];
+    tx.execute_one(&NEXT_VERSION, params).await
+}

@@ -1,0 +1,42 @@
+//! The tables, one a module: portable SQL beside the reading of its rows. Functions are named for what they do to their table;
+//! rules live elsewhere.
+
+pub mod collection;
+pub mod correction;
+pub mod counter;
+pub mod doctor;
+pub mod hold;
+pub mod idempotency;
+pub mod item;
+pub mod job;
+pub mod lane;
+pub mod log;
+pub mod pause;
+pub mod pipeline;
+pub mod retention;
+pub mod step;
+pub mod tenant;
+pub mod upload;
+pub mod worker;
+
+use crate::statement::Statement;
+
+pub(crate) static STATEMENTS: &[&[&Statement]] = &[
+    collection::STATEMENTS,
+    correction::STATEMENTS,
+    counter::STATEMENTS,
+    doctor::STATEMENTS,
+    hold::STATEMENTS,
+    idempotency::STATEMENTS,
+    item::STATEMENTS,
+    job::STATEMENTS,
+    lane::STATEMENTS,
+    log::STATEMENTS,
+    pause::STATEMENTS,
+    pipeline::STATEMENTS,
+    retention::STATEMENTS,
+    step::STATEMENTS,
+    tenant::STATEMENTS,
+    upload::STATEMENTS,
+    worker::STATEMENTS,
+];

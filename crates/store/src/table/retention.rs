@@ -1,0 +1,72 @@
+//! What may be forgotten: items that are finished for long, and numbers that no lane needs.
+
+use docket_core::Timestamp;
+use docket_core::id::ItemId;
+
+use crate::error::Result;
+use crate::params;
+use crate::tx::Tx;
+
+crate::statements! {
+    SWEEP_HOLES = split "holes_sweep"
+        "delete from hole where ctid = any (array(
+           select h.ctid from hole h join lane l on l.lane_key = h.lane_key
+           where h.seq < l.head_seq limit $1 for update of h skip locked))"
+        "delete from hole where (lane_key, seq) in (
+           select h.lane_key, h.seq from hole h join lane l on l.lane_key = h.lane_key
+           where h.seq < l.head_seq limit $1)";
+    FINISHED = portable "items_finished" "
+select i.id from item i join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
+where j.state in (2, 3, 5) and not j.to_review and j.finished_at_ms <= $1 limit $2 for update skip locked";
+    VERSIONS_BLOBS = portable "item_version_blobs" "
+select blob_key from item_version where collection_key = $1 and item_id = $2 and blob_key is not null";
+    DELETE_VERSIONS = portable "item_versions_delete" "
+delete from item_version where collection_key = $1 and item_id = $2";
+    DELETE_CORRECTIONS = portable "corrections_delete" "
+delete from correction where collection_key = $1 and item_id = $2";
+    DELETE_STEPS = portable "job_steps_delete" "delete from job_step where lane_key = $1 and seq = $2";
+    DELETE_JOB = portable "job_delete" "
+delete from job where lane_key = $1 and seq = $2 and state <> 0 returning prior_lane_key, prior_seq";
+    DELETE_ITEM = portable "item_delete" "delete from item where collection_key = $1 and id = $2";
+}
+
+/// Forgets cancelled numbers that their lane has passed.
+pub async fn sweep_holes(tx: &mut Tx, limit: u64) -> Result<u64> {
+    tx.execute(&SWEEP_HOLES, params![limit]).await
+}
+
+/// Items whose last job ended before `until`, with no review to follow; locked.
+pub async fn finished(tx: &mut Tx, until: Timestamp, limit: u64) -> Result<Vec<ItemId>> {
+    tx.rows(&FINISHED, params![until, limit])
+        .await?
+        .into_iter()
+        .map(|mut row| row.item(0))
+        .collect()
+}
+
+/// The keys of the bytes of an item's earlier versions.
+pub async fn version_blobs(tx: &mut Tx, item: ItemId) -> Result<Vec<String>> {
+    let rows = tx.rows(&VERSIONS_BLOBS, params![item.collection(), item]).await?;
+    rows.into_iter().map(|mut row| row.text(0)).collect()
+}
+
+/// Deletes an item with all its jobs; the log stays.
+pub async fn delete(
+    tx: &mut Tx,
+    item: ItemId,
+    latest: Option<(docket_core::id::LaneKey, docket_core::id::Seq)>,
+) -> Result<()> {
+    let key = params![item.collection(), item];
+    tx.execute(&DELETE_VERSIONS, key).await?;
+    tx.execute(&DELETE_CORRECTIONS, key).await?;
+    let mut next = latest;
+    while let Some((lane, seq)) = next {
+        tx.execute(&DELETE_STEPS, params![lane, seq]).await?;
+        let row = tx.row_opt(&DELETE_JOB, params![lane, seq]).await?;
+        next = match row {
+            Some(mut row) => row.opt_lane(0)?.zip(row.opt_seq(1)?),
+            None => None,
+        };
+    }
+    tx.execute_one(&DELETE_ITEM, key).await
+}

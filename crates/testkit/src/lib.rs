@@ -1,0 +1,42 @@
+//! Throw-away databases and small worlds for tests; the suites that hold Docket's guarantees are in `tests/`.
+//!
+//! A test is written once and runs on both databases: see [`on_both!`]. PostgreSQL is the cluster that
+//! `scripts/with-postgres` has started, never one that happens to be there.
+
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test kit panics where a test cannot go on"
+)]
+
+mod database;
+mod world;
+
+pub use database::Database;
+pub use world::{World, WorldConfig, names};
+
+/// Runs each test on SQLite and on PostgreSQL. A test takes a [`World`] and ends with the doctor, who must find nothing.
+#[macro_export]
+macro_rules! on_both {
+    ($($(#[$meta:meta])* async fn $name:ident($world:ident: &World) $body:block)+) => {
+        $($(#[$meta])* async fn $name($world: &$crate::World) $body)+
+
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let world = $crate::World::new($crate::Database::sqlite()).await;
+                super::$name(&world).await;
+                world.assert_healthy().await;
+            })+
+        }
+
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let world = $crate::World::new($crate::Database::postgres().await).await;
+                super::$name(&world).await;
+                world.assert_healthy().await;
+            })+
+        }
+    };
+}
