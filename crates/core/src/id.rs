@@ -148,6 +148,11 @@ impl ItemId {
         Self(Uuid::max())
     }
 
+    /// An id after those of all items submitted up to this moment.
+    pub fn first_after(at: Timestamp) -> Self {
+        Self(compose(at.plus_ms(1), 0, 0))
+    }
+
     /// The collection that the item belongs to.
     pub fn collection(self) -> CollectionKey {
         CollectionKey(key_of(self.0))

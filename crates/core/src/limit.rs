@@ -19,6 +19,9 @@ pub struct Window {
     pub oldest: Option<(Timestamp, u64)>,
     /// Uploads under way that have reserved a place.
     pub reserved: u64,
+    /// The moment of the submission that has to leave the window before a place is free: the oldest, unless more was taken than
+    /// the limit now allows (see [`Window::must_leave`]).
+    pub leaving: Option<Timestamp>,
 }
 
 /// How much of a limit is left.
@@ -38,6 +41,21 @@ impl Window {
         now.plus_ms(-WINDOW_MS)
     }
 
+    /// The number of the submission that has to leave before a place is free, where more was taken than `limit` allows: a limit
+    /// can be lowered below what is used.
+    pub fn must_leave(&self, limit: UploadLimit) -> Option<u64> {
+        let UploadLimit::PerHour(limit) = limit else {
+            return None;
+        };
+        let allowed = u64::from(limit).saturating_sub(self.reserved).max(1);
+        (self.taken() > allowed).then(|| self.next.saturating_sub(allowed))
+    }
+
+    fn taken(&self) -> u64 {
+        self.oldest
+            .map_or(0, |(_, first)| self.next.saturating_sub(first))
+    }
+
     /// What is left of `limit`.
     pub fn allowance(&self, limit: UploadLimit, now: Timestamp) -> Allowance {
         let UploadLimit::PerHour(limit) = limit else {
@@ -48,10 +66,7 @@ impl Window {
             };
         };
         let limit = u64::from(limit);
-        let taken = self
-            .oldest
-            .map_or(0, |(_, first)| self.next.saturating_sub(first));
-        let remaining = limit.saturating_sub(taken + self.reserved);
+        let remaining = limit.saturating_sub(self.taken() + self.reserved);
         let wait_ms = if remaining > 0 { 0 } else { self.wait_ms(now) };
         Allowance {
             limit: Some(limit),
@@ -60,10 +75,18 @@ impl Window {
         }
     }
 
+    /// Milliseconds until the next place is free, should the rest be taken at this very moment.
+    pub fn wait_once_full_ms(&self, now: Timestamp) -> i64 {
+        self.leaving
+            .map_or(WINDOW_MS, |at| at.plus_ms(WINDOW_MS).since(now).max(1))
+    }
+
     fn wait_ms(&self, now: Timestamp) -> i64 {
-        // With nothing taken all places are reserved by uploads under way; one may end at any moment.
-        self.oldest
-            .map_or(1_000, |(at, _)| at.plus_ms(WINDOW_MS).since(now).max(1))
+        match self.leaving {
+            // With nothing taken all places are reserved by uploads under way; one may end at any moment.
+            None => 1_000,
+            Some(_) => self.wait_once_full_ms(now),
+        }
     }
 }
 
@@ -78,6 +101,7 @@ mod tests {
             next,
             oldest: oldest.map(|(at, first)| (Timestamp::from_ms(at), first)),
             reserved,
+            leaving: oldest.map(|(at, _)| Timestamp::from_ms(at)),
         }
     }
 
@@ -100,6 +124,31 @@ mod tests {
                 (remaining, wait_ms),
                 "{window:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_must_leave_is_told_when_a_limit_was_lowered() {
+        let ten = UploadLimit::PerHour(10);
+        for (window, number) in [
+            (window(511, Some((9_000_000, 501)), 0), None),
+            (window(515, Some((9_000_000, 501)), 0), Some(505)),
+            (window(515, Some((9_000_000, 501)), 4), Some(509)),
+            (window(515, Some((9_000_000, 501)), 12), Some(514)),
+            (window(515, None, 12), None),
+        ] {
+            assert_eq!(window.must_leave(ten), number, "{window:?}");
+            assert_eq!(window.must_leave(UploadLimit::Unlimited), None);
+        }
+    }
+
+    #[test]
+    fn the_wait_after_the_rest_is_taken_is_known_before() {
+        for (window, wait_ms) in [
+            (window(0, None, 0), WINDOW_MS),
+            (window(505, Some((9_999_000, 501)), 0), 3_599_000),
+        ] {
+            assert_eq!(window.wait_once_full_ms(NOW), wait_ms, "{window:?}");
         }
     }
 

@@ -74,7 +74,7 @@ pub enum Refusal {
         problem: String,
     },
     /// The upload took longer than its reservation lasts.
-    #[error("the upload was not finished by {expired_at:?}; send the file again")]
+    #[error("the upload took longer than its place is kept for it; send the file again")]
     UploadExpired {
         /// When its reservation ended.
         expired_at: Timestamp,

@@ -6,13 +6,13 @@ use docket_store::Coalescer;
 
 use crate::engine::Kernel;
 use crate::intake::submit::{CallAnswer, SubmitCall, submit_calls};
-use crate::processing::claim::{ClaimCall, claim_calls};
+use crate::processing::claim::{ClaimCall, Delivery, claim_calls};
 use crate::processing::complete::{CompleteCall, CompleteResult, complete_calls};
 use crate::processing::heartbeat::{HeartbeatCall, HeartbeatResult, heartbeat_calls};
 
 pub(crate) struct Batches {
     pub(crate) submit: Coalescer<SubmitCall, CallAnswer>,
-    pub(crate) claim: Coalescer<ClaimCall, Vec<docket_store::hot::Claimed>>,
+    pub(crate) claim: Coalescer<ClaimCall, Delivery>,
     pub(crate) complete: Coalescer<CompleteCall, CompleteResult>,
     pub(crate) heartbeat: Coalescer<HeartbeatCall, HeartbeatResult>,
 }

@@ -27,6 +27,8 @@ pub enum BlobConfig {
 pub(crate) struct Blobs {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
+    /// For a folder.
+    folder: Option<PathBuf>,
 }
 
 impl Blobs {
@@ -43,6 +45,7 @@ impl Blobs {
                 Ok(Self {
                     store: Arc::new(store.with_automatic_cleanup(true).with_fsync(true)),
                     prefix: Path::default(),
+                    folder: Some(folder.clone()),
                 })
             }
             BlobConfig::Url { url, options } => {
@@ -54,6 +57,7 @@ impl Blobs {
                 Ok(Self {
                     store: Arc::from(store),
                     prefix,
+                    folder: None,
                 })
             }
         }
@@ -76,9 +80,25 @@ impl Blobs {
     /// Deletes a blob; one that is not there is as good as deleted.
     pub(crate) async fn delete(&self, key: &str) -> Result<()> {
         match self.store.delete(&self.path(key)).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => self.delete_unfinished(key).await,
             Err(error) => Err(failed(error)),
         }
+    }
+
+    /// Deletes what a process that was killed in mid-write has left. In a folder a blob is written beside its place, as `key#1`
+    /// (`#2` where that was taken), and the store shows no such file. A bucket drops unfinished parts by its own rules.
+    async fn delete_unfinished(&self, key: &str) -> Result<()> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        for number in 1.. {
+            match tokio::fs::remove_file(folder.join(format!("{key}#{number}"))).await {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
     }
 }
 

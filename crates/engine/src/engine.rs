@@ -1,11 +1,13 @@
 //! The engine: what a server holds, one a process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use docket_core::Clock;
 use docket_core::id::PipelineKey;
 use docket_core::random::{Random, SystemRandom};
+use docket_core::{Clock, Timestamp};
 use docket_store::{Hint, Result, Store, StoreConfig};
+use tokio::sync::Notify;
 
 use crate::batch::Batches;
 use crate::blob::{BlobConfig, Blobs};
@@ -69,6 +71,10 @@ pub(crate) struct Kernel {
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) waiters: Waiters,
     pub(crate) sightings: Sightings,
+    /// Rings when a job begins to wait: the reaper may have to look sooner than it meant to.
+    pub(crate) wait_began: Notify,
+    /// When the reaper means to look again, in milliseconds since the epoch.
+    pub(crate) next_reap_ms: AtomicI64,
     pub(crate) config: EngineConfig,
 }
 
@@ -77,6 +83,15 @@ impl Kernel {
     pub(crate) fn hint(&self, ready: impl IntoIterator<Item = PipelineKey>) {
         for pipeline in ready {
             self.store.hints().send(Hint::Ready(pipeline));
+        }
+    }
+}
+
+impl Kernel {
+    /// A lease ends at this moment: the reaper looks then, if it did not mean to look before.
+    pub(crate) fn lease_ends(&self, until: Timestamp) {
+        if self.next_reap_ms.fetch_min(until.ms(), Ordering::Relaxed) > until.ms() {
+            self.wait_began.notify_one();
         }
     }
 }
@@ -110,6 +125,8 @@ impl Engine {
             random: Arc::clone(&config.random),
             definitions: Arc::default(),
             sightings: Sightings::default(),
+            wait_began: Notify::new(),
+            next_reap_ms: AtomicI64::new(i64::MAX),
             config,
         });
         let batches = Arc::new(Batches::start(&kernel));

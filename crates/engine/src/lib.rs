@@ -4,6 +4,62 @@
 //! decided by `docket-core`; what is written is `docket-store`'s. Hints to those who wait are fired after the commit.
 //!
 //! Deliberately absent: HTTP, authentication and SQL.
+//!
+//! A queue in one process, from an empty folder to a finished item:
+//!
+//! ```
+//! use docket_core::{item::ItemDetails, name::*, pipeline::Pipeline, scope::*, tenant::TenantSettings};
+//! use docket_engine::*;
+//! use serde_json::json;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! # let folder = std::env::temp_dir().join(format!("docket-example-{}", std::process::id()));
+//! let store = StoreConfig::Sqlite(folder.clone()); // or Postgres(PostgresConfig::new("postgres://…"))
+//! let engine = Engine::open(EngineConfig::new(store, BlobConfig::Folder(folder.clone()))).await?;
+//! let background = engine.start_background(background::Intervals::default()).await?;
+//!
+//! // Once: a pipeline of two steps, a tenant, a collection.
+//! let admin = Operator { actor: Actor::new("admin:ann")? };
+//! let (acme, invoices) = (TenantId::new("acme")?, CollectionId::new("invoices")?);
+//! let reading = PipelineName::new("reading")?;
+//! let steps = vec![StepName::new("ocr")?, StepName::new("extract")?];
+//! engine.pipeline_put(&admin, reading.clone(), Pipeline { steps, ..Pipeline::default() }).await?;
+//! let tenant = TenantSettings { id: acme.clone(), tier: "pro".into(), uploads: None, concurrent_jobs: None };
+//! engine.tenant_put(&admin, tenant).await?;
+//! let collection = CollectionSettings {
+//!     id: invoices.clone(), tenant: acme.clone(), pipeline: Some(reading.clone()), review: false, settings: json!({}),
+//! };
+//! engine.collection_put(&admin, collection).await?;
+//!
+//! // A producer submits.
+//! let producer = Scope { tenant: acme, actor: Actor::new("producer:ben")? };
+//! let details = ItemDetails { external_id: Some("INV-1".into()), ..ItemDetails::default() };
+//! let items = vec![SubmitItem { payload: json!({ "text": "…" }), details }];
+//! let answer = engine
+//!     .submit(&producer, Submit { collection: invoices, items, idempotency_key: Some("monday".into()) })
+//!     .await?;
+//! let item = answer.results[0].clone()?;
+//!
+//! // A worker claims, keeps what each step makes, and completes. Its token is checked every time.
+//! let claim = Claim { pipeline: reading, worker: WorkerId::new("w1")?, limit: 1, lease_ms: None, wait_ms: 1_000 };
+//! for job in engine.claim(claim).await? {
+//!     for step in job.steps.iter().filter(|step| step.output.is_none()) {
+//!         let output = json!({ "did": step.name });
+//!         engine.step(StepDone { job: job.id, token: job.token, name: step.name.clone(), output }).await?;
+//!     }
+//!     engine.complete(vec![Complete::new(job.id, job.token)]).await?;
+//! }
+//!
+//! assert_eq!(engine.item(&producer, item.id).await?.item.status.as_str(), "completed");
+//! assert!(engine.doctor().await?.is_empty());
+//! background.stop().await;
+//! # drop(engine);
+//! # std::fs::remove_dir_all(folder)?;
+//! # Ok(())
+//! # })
+//! # }
+//! ```
 
 mod admin;
 pub mod background;

@@ -92,9 +92,14 @@ async fn serve<C: Clone + Send + 'static, A: Send + 'static>(
                 }
             }
             Err(error) if calls.len() == 1 => {
-                for reply in replies {
+                if let Some(reply) = replies.into_iter().next() {
                     reply.send(Err(error)).ok();
-                    break;
+                }
+            }
+            // The database's trouble and no call's: the others would fare no better, or have been carried out already.
+            Err(error) if error.is_everybodys() => {
+                for reply in replies {
+                    reply.send(Err(error.for_another())).ok();
                 }
             }
             // One call may have spoilt the batch: run each by itself, so that it spoils only its own.
@@ -140,6 +145,37 @@ mod tests {
             assert_eq!(call.await.unwrap() as usize, n * 2);
         }
         assert!(batches.load(Ordering::SeqCst) < 10);
+    }
+
+    #[tokio::test]
+    async fn what_may_have_happened_is_not_tried_again() {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        let coalescer = Arc::new(Coalescer::start(
+            1,
+            |_| 1,
+            move |calls: Vec<u32>| {
+                counted.fetch_add(calls.len(), Ordering::SeqCst);
+                Box::pin(async move {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                    Err::<Vec<u32>, _>(Error::UnknownCommit { operation: "test" })
+                })
+            },
+        ));
+        let calls: Vec<_> = (0..20)
+            .map(|n| {
+                let coalescer = Arc::clone(&coalescer);
+                tokio::spawn(async move { coalescer.call(n).await })
+            })
+            .collect();
+        for call in calls {
+            let said = call.await.unwrap();
+            assert!(
+                matches!(said, Err(Error::UnknownCommit { operation: "test" })),
+                "{said:?}"
+            );
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 20);
     }
 
     #[tokio::test]

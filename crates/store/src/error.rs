@@ -103,6 +103,23 @@ impl Error {
         }
     }
 
+    /// Whether it is the database's trouble rather than that of one operation among several that ran together.
+    pub(crate) fn is_everybodys(&self) -> bool {
+        matches!(self, Self::UnknownCommit { .. } | Self::Closed) || self.is_transient()
+    }
+
+    /// The same once more, for somebody else who has to hear it.
+    pub(crate) fn for_another(&self) -> Self {
+        match self {
+            Self::UnknownCommit { operation } => Self::UnknownCommit { operation },
+            Self::Closed => Self::Closed,
+            other => Self::NoConnection {
+                reason: other.to_string(),
+                transient: other.is_transient(),
+            },
+        }
+    }
+
     /// Whether a unique key was violated: somebody else was faster.
     pub fn is_unique_violation(&self) -> bool {
         match self {

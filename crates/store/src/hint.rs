@@ -19,13 +19,13 @@ pub enum Hint {
 #[derive(Clone, Debug)]
 pub struct Hints {
     here: broadcast::Sender<Hint>,
-    elsewhere: mpsc::UnboundedSender<Hint>,
+    elsewhere: mpsc::Sender<Hint>,
 }
 
 impl Hints {
     /// The hints of one store, and the stream of those that other servers should get.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Hint>) {
-        let (elsewhere, outgoing) = mpsc::unbounded_channel();
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Hint>) {
+        let (elsewhere, outgoing) = mpsc::channel(KEPT);
         (
             Self {
                 here: broadcast::Sender::new(KEPT),
@@ -39,8 +39,8 @@ impl Hints {
     pub fn send(&self, hint: Hint) {
         // No receiver is fine: nobody waits.
         self.here.send(hint).ok();
-        // Nobody takes them on SQLite, where there is no other server.
-        self.elsewhere.send(hint).ok();
+        // Nobody takes them on SQLite, where there is no other server; and while the database is away, those that do not fit are lost.
+        self.elsewhere.try_send(hint).ok();
     }
 
     /// The way to those in this process.

@@ -22,6 +22,7 @@ pub mod value;
 pub use coalesce::Coalescer;
 pub use error::{Error, Result};
 pub use hint::{Hint, Hints};
+pub use migrate::schema_version;
 pub use store::{Backend, BoxFuture, Operation, PostgresConfig, Store, StoreConfig};
 pub use tx::Tx;
 

@@ -22,8 +22,13 @@ const LOCK: i64 = 0x0064_6f63_6b65_7401;
 const TABLE: &str = "create table if not exists migration (number bigint primary key)";
 const SQLITE_TABLE: &str = "create table if not exists migration (number integer primary key) strict";
 
+/// The newest schema version that this Docket knows; an open database has it.
+pub fn schema_version() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.number)
+}
+
 fn check_known(applied: i64) -> Result<()> {
-    let known = MIGRATIONS.last().map_or(0, |migration| migration.number);
+    let known = schema_version();
     if applied > known {
         return Err(Error::Open(format!(
             "the database has schema version {applied}, this Docket knows versions up to {known}: run a newer Docket"

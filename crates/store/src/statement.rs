@@ -62,6 +62,13 @@ impl Statement {
         self.postgres
     }
 
+    /// Whether it may write: anything that is not plainly a select.
+    pub(crate) fn may_write(&self) -> bool {
+        let text = self.postgres.unwrap_or_default();
+        let text = text.split_once("*/").map_or(text, |(_, text)| text);
+        !text.trim_start().starts_with("select")
+    }
+
     /// The text for SQLite.
     pub fn sqlite_text(&self) -> Option<&str> {
         let text = self.sqlite?;

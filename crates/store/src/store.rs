@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docket_core::Clock;
@@ -14,6 +15,9 @@ use crate::hint::Hints;
 use crate::postgres::{Postgres, Route};
 use crate::sqlite::{Folder, Readers, Writer};
 use crate::tx::Tx;
+
+/// How often an operation is run again because of a key that somebody else took.
+const CLASHES_MAX: usize = 5;
 
 /// A boxed future, as an operation gives it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -82,7 +86,11 @@ pub struct Store {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Sqlite { writer: Writer, readers: Readers },
+    Sqlite {
+        writer: Writer,
+        readers: Readers,
+        closed: Arc<AtomicBool>,
+    },
     Postgres(Postgres),
 }
 
@@ -101,6 +109,7 @@ impl Store {
                     Ok::<_, Error>(Kind::Sqlite {
                         writer,
                         readers: Readers::new(folder),
+                        closed: Arc::default(),
                     })
                 });
                 opened.await.map_err(|_| Error::Closed)??
@@ -165,13 +174,28 @@ impl Store {
         P: Send + Sync + 'static,
         T: Send + 'static,
     {
-        match &self.kind {
-            Kind::Sqlite { writer, .. } => {
-                writer
-                    .run(move |tx| in_one_poll(name, &operation, tx, &params))
-                    .await
+        self.check_open()?;
+        let (params, operation) = (Arc::new(params), Arc::new(operation));
+        let mut clashes = 0;
+        loop {
+            let outcome = match &self.kind {
+                Kind::Sqlite { writer, .. } => {
+                    let (params, operation) = (Arc::clone(&params), Arc::clone(&operation));
+                    writer
+                        .run(move |tx| in_one_poll(name, operation.as_ref(), tx, &params))
+                        .await
+                }
+                Kind::Postgres(postgres) => {
+                    postgres
+                        .run(name, route, params.as_ref(), operation.as_ref())
+                        .await
+                }
+            };
+            match outcome {
+                // Somebody else took a key in the meantime: what the operation decided on is no longer true, so it decides anew.
+                Err(error) if error.is_unique_violation() && clashes < CLASHES_MAX => clashes += 1,
+                outcome => return outcome,
             }
-            Kind::Postgres(postgres) => postgres.run(name, route, &params, &operation).await,
         }
     }
 
@@ -186,6 +210,7 @@ impl Store {
         P: Send + Sync + 'static,
         T: Send + 'static,
     {
+        self.check_open()?;
         match &self.kind {
             Kind::Sqlite { readers, .. } => {
                 readers
@@ -198,8 +223,17 @@ impl Store {
 
     /// Gives up the connections. Operations under way end; new ones are refused.
     pub fn close(&self) {
-        if let Kind::Postgres(postgres) = &self.kind {
-            postgres.close();
+        match &self.kind {
+            Kind::Sqlite { closed, .. } => closed.store(true, Ordering::Relaxed),
+            Kind::Postgres(postgres) => postgres.close(),
+        }
+    }
+
+    /// PostgreSQL's pools refuse by themselves once they are closed.
+    fn check_open(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Sqlite { closed, .. } if closed.load(Ordering::Relaxed) => Err(Error::Closed),
+            _ => Ok(()),
         }
     }
 }

@@ -84,4 +84,29 @@ impl Database {
     pub fn data_folder(&self) -> std::path::PathBuf {
         self.folder.path().join("data")
     }
+
+    /// Changes the database directly, past any engine; what the database said where it refused.
+    pub async fn execute(&self, sql: &str) -> Result<(), String> {
+        match &self.url {
+            None => {
+                let file = self.data_folder().join("docket.db");
+                let connection = rusqlite::Connection::open(file).expect("the file opens");
+                connection.execute_batch(sql).map_err(|error| error.to_string())
+            }
+            Some(url) => {
+                let (client, connection) = tokio_postgres::connect(url, NoTls)
+                    .await
+                    .expect("the test cluster answers");
+                let driver = tokio::spawn(connection);
+                let said = client.batch_execute(sql).await;
+                drop(client);
+                driver.await.expect("the connection ends").ok();
+                said.map_err(|error| {
+                    error
+                        .as_db_error()
+                        .map_or_else(|| error.to_string(), |refused| refused.message().to_owned())
+                })
+            }
+        }
+    }
 }

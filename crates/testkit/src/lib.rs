@@ -9,11 +9,15 @@
     reason = "a test kit panics where a test cannot go on"
 )]
 
+mod cluster;
 mod database;
+pub mod load;
+pub mod model;
 mod world;
 
+pub use cluster::Cluster;
 pub use database::Database;
-pub use world::{World, WorldConfig, names};
+pub use world::{FILE_MAX, World, WorldConfig, names};
 
 /// Runs each test on SQLite and on PostgreSQL. A test takes a [`World`] and ends with the doctor, who must find nothing.
 #[macro_export]

@@ -14,8 +14,8 @@ use docket_core::random::SeededRandom;
 use docket_core::scope::{Actor, Operator, Scope};
 use docket_core::tenant::{TenantSettings, UploadLimit};
 use docket_engine::{
-    Claim, ClaimedJob, CollectionSettings, Complete, Completed, Engine, EngineConfig, Fail, Failed, Result,
-    Submit, SubmitAnswer, SubmitItem, SubmittedItem,
+    Claim, ClaimedJob, CollectionSettings, Complete, Completed, Engine, EngineConfig, Fail, Failed, ItemView,
+    Result, Submit, SubmitAnswer, SubmitItem, SubmittedItem, Upload, UploadRequest, UploadStart,
 };
 use serde_json::{Value, json};
 
@@ -23,6 +23,9 @@ use crate::Database;
 
 /// When the clock of a new world begins: 2026-09-21, noon.
 const BEGIN: Timestamp = Timestamp::from_ms(1_790_000_000_000);
+
+/// The largest file that a world takes.
+pub const FILE_MAX: u64 = 24 << 20;
 
 /// Checked names, short to write.
 pub mod names {
@@ -60,6 +63,8 @@ pub struct WorldConfig {
     pub real_time: bool,
     /// The seed of keys and jitter.
     pub seed: u64,
+    /// How long finished items are kept; none for ever.
+    pub keep_finished_ms: Option<i64>,
 }
 
 impl Default for WorldConfig {
@@ -69,6 +74,7 @@ impl Default for WorldConfig {
             hot_connections: 6,
             real_time: false,
             seed: 42,
+            keep_finished_ms: None,
         }
     }
 }
@@ -101,6 +107,15 @@ impl World {
         }
     }
 
+    /// Another world, on a new database of the same kind.
+    pub async fn beside(&self, settings: &WorldConfig) -> Self {
+        let database = match self.database.url {
+            None => Database::sqlite(),
+            Some(_) => Database::postgres().await,
+        };
+        Self::with(database, settings).await
+    }
+
     /// Another engine on the same database, as another server would be; only PostgreSQL can have one.
     pub async fn another_engine(&self, settings: &WorldConfig) -> Engine {
         Self::open_engine(&self.database, settings, &self.clock).await
@@ -120,6 +135,8 @@ impl World {
         let opened = OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         config.random = Arc::new(SeededRandom::new(settings.seed ^ (opened << 32)));
         config.runners = settings.runners;
+        config.file_max = FILE_MAX;
+        config.keep_finished_ms = settings.keep_finished_ms;
         Engine::open(config).await.expect("the engine opens")
     }
 
@@ -324,5 +341,92 @@ impl World {
             .into_iter()
             .map(|entry| entry.action)
             .collect()
+    }
+
+    /// An item with all that belongs to it.
+    pub async fn view(&self, tenant: &str, item: ItemId) -> ItemView {
+        let view = self.engine.item(&Self::scope(tenant), item).await;
+        view.expect("the item is there")
+    }
+
+    /// All that people can see of an item, as text: what is the same before and after was not changed.
+    pub async fn all_of(&self, tenant: &str, item: ItemId) -> String {
+        let (scope, begin) = (Self::scope(tenant), docket_engine::LogPosition::default());
+        let view = self.view(tenant, item).await;
+        let jobs = self.engine.jobs(&scope, item).await.expect("its jobs are there");
+        let log = self.engine.timeline(&scope, item, begin, 200).await;
+        format!("{view:#?}\n{jobs:#?}\n{:#?}", log.expect("the item has a story"))
+    }
+
+    /// A number of the database itself, for what the engine does not show: one row, one column, `bigint`.
+    pub async fn number(&self, sql: &str) -> i64 {
+        match &self.database.url {
+            None => {
+                let file = self.database.data_folder().join("docket.db");
+                let connection = rusqlite::Connection::open(file).expect("the file opens");
+                connection
+                    .query_row(sql, [], |row| row.get(0))
+                    .expect("SQLite answers")
+            }
+            Some(url) => {
+                let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+                    .await
+                    .expect("PostgreSQL answers");
+                let driver = tokio::spawn(connection);
+                let number = client.query_one(sql, &[]).await.expect("PostgreSQL answers");
+                drop(client);
+                driver.await.expect("the connection ends").ok();
+                number.get(0)
+            }
+        }
+    }
+
+    /// Changes the database itself, past the engine; what the database said where it refused.
+    pub async fn execute(&self, sql: &str) -> std::result::Result<(), String> {
+        self.database.execute(sql).await
+    }
+
+    /// A file to be uploaded to the collection that has the tenant's name.
+    pub fn file(tenant: &str) -> UploadRequest {
+        UploadRequest {
+            collection: names::collection(tenant),
+            filename: Some("scan.pdf".to_owned()),
+            media_type: "application/pdf".to_owned(),
+            digest: None,
+            size: None,
+            details: ItemDetails::default(),
+        }
+    }
+
+    /// Begins an upload whose bytes are wanted.
+    pub async fn upload(&self, tenant: &str, request: UploadRequest) -> Result<Box<Upload>> {
+        match self.engine.upload(&Self::scope(tenant), request).await? {
+            UploadStart::Ready(upload) => Ok(upload),
+            other => panic!("the bytes should be wanted, not {other:?}"),
+        }
+    }
+
+    /// Uploads a file with these bytes.
+    pub async fn upload_bytes(
+        &self,
+        tenant: &str,
+        request: UploadRequest,
+        bytes: Vec<u8>,
+    ) -> Result<SubmittedItem> {
+        let mut upload = self.upload(tenant, request).await?;
+        upload.write(bytes.into()).await?;
+        upload.finish().await
+    }
+
+    /// How many files lie in the folder of files, unfinished ones among them.
+    pub fn files(&self) -> usize {
+        fn count(folder: &std::path::Path) -> usize {
+            let entries = std::fs::read_dir(folder).expect("the folder can be read");
+            entries
+                .map(|entry| entry.expect("the entry can be read").path())
+                .map(|path| if path.is_dir() { count(&path) } else { 1 })
+                .sum()
+        }
+        count(&self.database.blob_folder())
     }
 }

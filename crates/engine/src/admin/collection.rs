@@ -57,6 +57,7 @@ impl Engine {
 
 async fn collection_put(tx: &mut Tx, p: &CollectionPut) -> Result<()> {
     let (id, tenant_id) = (p.settings.id.as_str(), p.settings.tenant.as_str());
+    tenant::lock_set_up(tx).await?;
     let known = collection::get(tx, id).await?;
     if known.as_ref().is_some_and(|known| known.tenant_id != tenant_id) {
         let problem = format!("collection '{id}' belongs to another tenant");

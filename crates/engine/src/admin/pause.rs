@@ -124,6 +124,8 @@ async fn pause_lift(tx: &mut Tx, who: &Operator, id: PauseId, now: Timestamp) ->
         PauseScope::All => Ok(None),
         PauseScope::Pipeline(pipeline) => Ok(Some(pipeline)),
         PauseScope::Lane(lane) => {
+            // Locked before its pauses are counted: whoever pauses it now has to wait, and pauses it after this.
+            lane::lock(tx, lane).await?;
             if pause::count_of_lane(tx, lane).await? == 0 {
                 lane::set_paused(tx, lane, false).await?;
             }

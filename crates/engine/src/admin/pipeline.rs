@@ -1,13 +1,16 @@
 //! Pipelines.
 
+use std::sync::Arc;
+
 use docket_core::id::{PipelineKey, draw_key};
 use docket_core::log::Action;
 use docket_core::name::PipelineName;
 use docket_core::pipeline::Pipeline;
+use docket_core::random::Random;
 use docket_core::scope::Operator;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::log::NewEntry;
-use docket_store::table::{lane, log, pipeline};
+use docket_store::table::{lane, log, pipeline, tenant};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
@@ -17,8 +20,7 @@ struct PipelinePut {
     who: Operator,
     name: PipelineName,
     definition: Pipeline,
-    /// For a pipeline that is new.
-    key: PipelineKey,
+    random: Arc<dyn Random>,
     now: Timestamp,
 }
 
@@ -36,7 +38,7 @@ impl Engine {
             who: who.clone(),
             name: name.clone(),
             definition,
-            key: PipelineKey(i64::from(draw_key(self.kernel.random.as_ref()))),
+            random: Arc::clone(&self.kernel.random),
             now: self.kernel.clock.now(),
         };
         let (key, version) = self
@@ -52,7 +54,7 @@ impl Engine {
     /// The present definition of a pipeline.
     pub async fn pipeline(&self, name: &PipelineName) -> Result<Pipeline> {
         let key = self.pipeline_key(name).await?;
-        let definitions = std::sync::Arc::clone(&self.kernel.definitions);
+        let definitions = Arc::clone(&self.kernel.definitions);
         let params = (key, definitions);
         let found = self
             .kernel
@@ -87,10 +89,12 @@ impl Engine {
 
 async fn pipeline_put(tx: &mut Tx, p: &PipelinePut) -> Result<(PipelineKey, i64)> {
     let name = p.name.as_str();
+    tenant::lock_set_up(tx).await?;
     let (key, version) = match pipeline::lock(tx, name).await? {
         None => {
-            pipeline::insert(tx, p.key, name, &p.definition, p.now).await?;
-            (p.key, 1)
+            let key = PipelineKey(i64::from(draw_key(p.random.as_ref())));
+            pipeline::insert(tx, key, name, &p.definition, p.now).await?;
+            (key, 1)
         }
         Some((key, version)) => {
             if pipeline::version(tx, key, version).await? == p.definition {

@@ -6,7 +6,7 @@ use docket_core::tenant::{TenantSettings, Tier};
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::log::NewEntry;
 use docket_store::table::{lane, log, tenant};
-use docket_store::{Result, Tx};
+use docket_store::{Hint, Result, Tx};
 use serde_json::json;
 
 use crate::engine::Engine;
@@ -21,7 +21,10 @@ impl Engine {
             .run("tier_put", params, |tx, p| {
                 Box::pin(tier_put(tx, &p.0, &p.1, p.2))
             })
-            .await
+            .await?;
+        // A limit that was raised may let lanes of any pipeline start something.
+        self.kernel.store.hints().send(Hint::Anything);
+        Ok(())
     }
 
     /// The tiers there are.
@@ -68,6 +71,7 @@ async fn tiers_seed(tx: &mut Tx, now: Timestamp) -> Result<()> {
 }
 
 async fn tier_put(tx: &mut Tx, who: &Operator, tier: &Tier, now: Timestamp) -> Result<()> {
+    tenant::lock_set_up(tx).await?;
     tenant::tier_put(tx, tier).await?;
     for id in tenant::of_tier(tx, &tier.name).await? {
         lane::set_limit(tx, &id, tier.concurrent_jobs).await?;
@@ -88,6 +92,7 @@ async fn tenant_put(
     settings: &TenantSettings,
     now: Timestamp,
 ) -> Result<Vec<docket_core::id::PipelineKey>> {
+    tenant::lock_set_up(tx).await?;
     if !tenant::tiers(tx)
         .await?
         .iter()

@@ -6,13 +6,14 @@ mod reaper;
 mod retention;
 mod sweep;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use docket_store::Result;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Kernel};
 
 pub use retention::Retained;
 
@@ -62,9 +63,9 @@ impl Engine {
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         macro_rules! every {
-            ($name:literal, $interval:expr, $run_once:ident) => {{
+            ($name:literal, $interval:expr, $bell:expr, $run_once:ident) => {{
                 let (engine, stopped) = (self.clone(), stopped.clone());
-                tasks.spawn(repeat($name, stopped, move || {
+                tasks.spawn(repeat($name, stopped, $bell, move || {
                     let engine = engine.clone();
                     async move {
                         engine
@@ -75,21 +76,27 @@ impl Engine {
                 }));
             }};
         }
-        every!("reaper", intervals.reap, reaper_run_once);
-        every!("folder", intervals.fold, fold_run_once);
-        every!("sweeper", intervals.sweep, sweep_run_once);
-        every!("retention", intervals.retention, retention_run_once);
+        let wait_began = Some(Arc::clone(&self.kernel));
+        every!("reaper", intervals.reap, wait_began, reaper_run_once);
+        every!("folder", intervals.fold, None, fold_run_once);
+        every!("sweeper", intervals.sweep, None, sweep_run_once);
+        every!("retention", intervals.retention, None, retention_run_once);
         Ok(Background { stop, tasks })
     }
 }
 
-/// Runs a part over and over; it says how long to wait for the next time.
-async fn repeat<F, W>(name: &'static str, mut stopped: watch::Receiver<bool>, mut run_once: F)
-where
+/// Runs a part over and over; it says how long to wait for the next time. With a kernel, a wait that begins wakes it sooner.
+async fn repeat<F, W>(
+    name: &'static str,
+    mut stopped: watch::Receiver<bool>,
+    bell: Option<Arc<Kernel>>,
+    mut run_once: F,
+) where
     F: FnMut() -> W + Send,
     W: Future<Output = Result<Duration>> + Send,
 {
     const AFTER_FAILURE: Duration = Duration::from_secs(1);
+    const BREATH: Duration = Duration::from_millis(20);
     loop {
         let wait = match run_once().await {
             Ok(wait) => wait,
@@ -102,8 +109,17 @@ where
                 AFTER_FAILURE
             }
         };
+        let woken = async {
+            match &bell {
+                Some(kernel) => kernel.wait_began.notified().await,
+                None => std::future::pending().await,
+            }
+            // Many failures at once are one reason to look.
+            tokio::time::sleep(BREATH).await;
+        };
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
+            () = woken => {}
             _ = stopped.wait_for(|stop| *stop) => return,
         }
     }

@@ -1,10 +1,10 @@
 //! What each entry of a submission is: new, the same again, a next version, or refused. Entries are taken in order, so that one
 //! entry may repeat another of the same call.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use docket_core::content::Digest;
-use docket_core::id::{CollectionKey, ItemId};
+use docket_core::id::{CollectionKey, ItemId, Seq};
 use docket_core::item::{Known, Repeat, repeat_of_external_id};
 use docket_core::limit::Allowance;
 use docket_core::{Refusal, Refused};
@@ -93,4 +93,23 @@ impl KnownItems {
         }
         Ok(class)
     }
+}
+
+/// The new items that were to be written, and those that were.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) wanted: HashSet<ItemId>,
+    pub(crate) inserted: HashMap<ItemId, Option<Seq>>,
+}
+
+impl Written {
+    /// Whether somebody else was faster with this item.
+    pub(crate) fn lost(&self, id: &ItemId) -> bool {
+        self.wanted.contains(id) && !self.inserted.contains_key(id)
+    }
+}
+
+/// Whether it takes a place of the limit.
+pub(crate) const fn class_counts(class: &Refused<Class>) -> bool {
+    matches!(class, Ok(Class::New(_) | Class::NextVersion(_)))
 }

@@ -1,7 +1,9 @@
 //! Intake: items come in, alone, in batches or as files (rules I1 to I7).
 
 pub(crate) mod classify;
+pub(crate) mod keys;
 pub(crate) mod limits;
+pub(crate) mod places;
 pub(crate) mod prepare;
 pub(crate) mod submit;
 pub(crate) mod upload;

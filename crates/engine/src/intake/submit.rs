@@ -1,24 +1,24 @@
 //! Submit: any number of calls in one transaction, each with its own answer.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use docket_core::content::Digest;
 use docket_core::id::{ItemId, JobId, PipelineKey, UploadId};
 use docket_core::item::{Content, ItemDetails, check_batch};
-use docket_core::limit::{Allowance, Window};
 use docket_core::name::{CollectionId, TEXT_MAX, check_text};
 use docket_core::random::Random;
 use docket_core::scope::Scope;
-use docket_core::tenant::UploadLimit;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::collection::{self, Collection};
-use docket_store::table::{idempotency, item, tenant, upload};
+use docket_store::table::{idempotency, item, upload};
 use docket_store::{Error, Result, Tx, hot};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::classify::{Class, KnownItems};
+use super::classify::{Class, KnownItems, Written, class_counts};
+use super::keys;
+use super::places::Limits;
 use super::prepare::Prepared;
 use super::version::next_version;
 use crate::engine::{Engine, Kernel};
@@ -78,8 +78,8 @@ pub(crate) struct SubmitCall {
     pub(crate) collection: CollectionId,
     pub(crate) items: Vec<Refused<Prepared>>,
     pub(crate) key: Option<(String, Digest)>,
-    /// The upload whose bytes the item takes over.
-    pub(crate) upload: Option<UploadId>,
+    /// The upload whose bytes the item takes over, and when it expires.
+    pub(crate) upload: Option<(UploadId, Timestamp)>,
 }
 
 /// What became of a call: its answer, or a refusal of it as a whole.
@@ -93,7 +93,7 @@ impl Engine {
             None => None,
             Some(key) => {
                 check_text("idempotencyKey", &key, TEXT_MAX)?;
-                Some((key, digest_of(&call.collection, &call.items)))
+                Some((key, keys::digest_of(&call.collection, &call.items)))
             }
         };
         let prepare = |(index, item): (usize, SubmitItem)| {
@@ -101,8 +101,8 @@ impl Engine {
                 .map_err(|refusal| refusal.under(&format!("items[{index}]")))
         };
         let items: Vec<_> = call.items.into_iter().enumerate().map(prepare).collect();
-        if items.iter().all(Result::is_err) {
-            // Nothing to do: no transaction, no key used up.
+        if key.is_none() && items.iter().all(Result::is_err) {
+            // Nothing to do, and no key whose first answer would have to be looked up: no transaction.
             let results = items.into_iter().filter_map(Result::err).map(Err).collect();
             return Ok(SubmitAnswer {
                 results,
@@ -121,15 +121,6 @@ impl Engine {
     }
 }
 
-fn digest_of(collection: &CollectionId, items: &[SubmitItem]) -> Digest {
-    let mut text = collection.as_str().to_owned();
-    for item in items {
-        text.push_str(&item.payload.to_string());
-        text.push_str(&format!("{:?}", item.details));
-    }
-    Digest::of(text.as_bytes())
-}
-
 /// All calls of a batch with what they need.
 struct Batch {
     calls: Vec<SubmitCall>,
@@ -137,32 +128,47 @@ struct Batch {
     now: Timestamp,
 }
 
-/// Runs a batch in one transaction.
-pub(crate) async fn submit_calls(kernel: &Arc<Kernel>, calls: Vec<SubmitCall>) -> Result<Vec<CallAnswer>> {
-    let batch = Batch {
-        calls,
-        random: Arc::clone(&kernel.random),
-        now: kernel.clock.now(),
-    };
-    let mut tries = 0;
-    let batch = Arc::new(batch);
-    loop {
-        let run = kernel.store.run_hot("submit", Arc::clone(&batch), |tx, batch| {
-            Box::pin(submit_batch(tx, batch))
+/// Runs a batch in one transaction; calls that have to wait for what becomes of another one follow in the next.
+pub(crate) async fn submit_calls(
+    kernel: &Arc<Kernel>,
+    mut calls: Vec<SubmitCall>,
+) -> Result<Vec<CallAnswer>> {
+    let mut answers: Vec<Option<CallAnswer>> = vec![None; calls.len()];
+    let mut places: Vec<usize> = (0..calls.len()).collect();
+    while !calls.is_empty() {
+        let batch = Arc::new(Batch {
+            calls,
+            random: Arc::clone(&kernel.random),
+            now: kernel.clock.now(),
         });
-        match run.await {
-            Ok((answers, ready)) => {
-                kernel.hint(ready);
-                return Ok(answers);
+        let mut left = (Vec::new(), Vec::new());
+        for (index, answer) in submit_once(kernel, &batch).await?.into_iter().enumerate() {
+            match answer {
+                Some(answer) => answers[places[index]] = Some(answer),
+                None => {
+                    left.0.push(places[index]);
+                    left.1.push(batch.calls[index].clone());
+                }
             }
-            // Somebody used one of the keys in the meantime: look again.
-            Err(error) if error.is_unique_violation() && tries < ROUNDS_MAX => tries += 1,
-            Err(error) => return Err(error),
         }
+        (places, calls) = left;
     }
+    let answered = answers.into_iter().map(|answer| answer.ok_or(Error::Closed));
+    answered.collect()
 }
 
-async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<(Vec<CallAnswer>, BTreeSet<PipelineKey>)> {
+async fn submit_once(kernel: &Arc<Kernel>, batch: &Arc<Batch>) -> Result<Vec<Option<CallAnswer>>> {
+    let run = kernel.store.run_hot("submit", Arc::clone(batch), |tx, batch| {
+        Box::pin(submit_batch(tx, batch))
+    });
+    let (answers, ready) = run.await?;
+    kernel.hint(ready);
+    Ok(answers)
+}
+
+type Answers = (Vec<Option<CallAnswer>>, BTreeSet<PipelineKey>);
+
+async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<Answers> {
     let collections = collections_of(tx, &batch.calls).await?;
     let mut run = Run {
         batch,
@@ -175,12 +181,7 @@ async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<(Vec<CallAnswer
     run.admit(tx, &collections).await?;
     run.write(tx).await?;
     run.finish(tx).await?;
-    let answers = run
-        .answers
-        .into_iter()
-        .map(|answer| answer.ok_or(Error::Closed))
-        .collect::<Result<Vec<_>>>()?;
-    Ok((answers, run.ready))
+    Ok((run.answers, run.ready))
 }
 
 async fn collections_of(tx: &mut Tx, calls: &[SubmitCall]) -> Result<HashMap<String, Collection>> {
@@ -199,6 +200,8 @@ async fn collections_of(tx: &mut Tx, calls: &[SubmitCall]) -> Result<HashMap<Str
 struct Open {
     call: usize,
     collection: Collection,
+    /// Whether it is an upload that had reserved a place and has not taken it yet.
+    reserved: bool,
 }
 
 /// A batch being carried out.
@@ -229,24 +232,41 @@ impl Run<'_> {
                 self.repeats.push((index, first));
                 continue;
             }
-            if let Some(replay) = self.replay(tx, call).await? {
+            if let Some(replay) = keys::replay(tx, call).await? {
                 self.answers[index] = Some(Ok(replay));
                 continue;
             }
-            if let Some(upload) = call.upload
-                && upload::take(tx, upload, self.batch.now).await?.is_none()
-            {
-                self.answers[index] = Some(Err(Refusal::UploadExpired {
-                    expired_at: self.batch.now,
-                }));
-                continue;
+            let mut reserved = false;
+            if let Some((upload, expired_at)) = call.upload {
+                match upload::take(tx, upload, self.batch.now).await? {
+                    Some(place) => reserved = place,
+                    None => {
+                        // The sweeper may have been here before the bytes were: it is told again, under an id of its own.
+                        let trash = UploadId::new(self.batch.now, self.batch.random.as_ref());
+                        self.discard(tx, call, trash).await?;
+                        self.answers[index] = Some(Err(Refusal::UploadExpired { expired_at }));
+                        continue;
+                    }
+                }
             }
             self.open.push(Open {
                 call: index,
                 collection: collection.clone(),
+                reserved,
             });
         }
         Ok(())
+    }
+
+    /// Leaves the bytes of an upload to the sweeper.
+    async fn discard(&self, tx: &mut Tx, call: &SubmitCall, id: UploadId) -> Result<()> {
+        let Some(Ok(prepared)) = call.items.first() else {
+            return Ok(());
+        };
+        let Some(blob_key) = prepared.blob_key() else {
+            return Ok(());
+        };
+        upload::insert_discarded(tx, id, call.scope.tenant.as_str(), blob_key, self.batch.now).await
     }
 
     /// The earlier call of this batch that has the same key.
@@ -263,28 +283,13 @@ impl Run<'_> {
             .find(|first| same(&self.batch.calls[*first]))
     }
 
-    /// The first answer to this call's key, where there is one.
-    async fn replay(&self, tx: &mut Tx, call: &SubmitCall) -> Result<Option<SubmitAnswer>> {
-        let Some((key, digest)) = &call.key else {
-            return Ok(None);
-        };
-        let Some((asked, answer)) = idempotency::get(tx, call.scope.tenant.as_str(), key).await? else {
-            return Ok(None);
-        };
-        let results = serde_json::from_str(&answer).map_err(|source| Error::Json {
-            what: "a kept answer",
-            source,
-        })?;
-        Ok(Some(SubmitAnswer {
-            results,
-            replayed: true,
-            request_differs: asked != *digest,
-        }))
-    }
-
     /// Classifies the entries and writes what is new, looking again where somebody else was faster.
     async fn write(&mut self, tx: &mut Tx) -> Result<()> {
-        let mut limits = Limits::lock(tx, &self.open, self.batch.now).await?;
+        let calls = self.open.iter().map(|open| {
+            let collection = &open.collection;
+            (collection.tenant_id.as_str(), collection.uploads, open.reserved)
+        });
+        let mut limits = Limits::lock(tx, calls, self.batch.now).await?;
         let mut left: Vec<(usize, usize)> = Vec::new();
         for (open, entry) in self.open.iter().enumerate() {
             for (index, item) in self.batch.calls[entry.call].items.iter().enumerate() {
@@ -328,83 +333,106 @@ impl Run<'_> {
             .collect();
         let mut known = KnownItems::look_up(tx, &wanted).await?;
         let mut classes = Vec::with_capacity(entries.len());
-        let mut rows = Vec::new();
         for (open, index) in entries {
+            // Its own place is handed over once.
+            let reserved = std::mem::take(&mut self.open[*open].reserved);
             let Some((_, collection, prepared)) = self.prepared(*open, *index) else {
                 continue;
             };
             let id = ItemId::new(self.batch.now, collection.key, self.batch.random.as_ref());
-            let class = known.classify(collection.key, prepared, id, limits.of(&collection.tenant_id));
-            if let Ok(Class::New(id)) = class {
-                rows.push(prepared.row(id, collection.key, collection.lane, collection.to_review));
-            }
+            let allowance = limits.of(&collection.tenant_id, reserved);
+            let class = known.classify(collection.key, prepared, id, allowance);
             classes.push((*open, *index, class));
+        }
+        let mut written = Written::default();
+        let mut again = Vec::new();
+        // Jobs get their numbers in the order of the entries: a next version after what comes before it and before the rest.
+        for stretch in classes.split_inclusive(|(_, _, class)| matches!(class, Ok(Class::NextVersion(_)))) {
+            self.write_new(tx, stretch, &mut written).await?;
+            for (open, index, class) in stretch {
+                match self.result(tx, (*open, *index), class, &written, limits).await? {
+                    Some(result) => drop(self.results.insert((self.open[*open].call, *index), result)),
+                    None => again.push((*open, *index)),
+                }
+            }
+        }
+        Ok(again)
+    }
+
+    /// Writes the new items of a stretch of entries.
+    async fn write_new(
+        &mut self,
+        tx: &mut Tx,
+        stretch: &[(usize, usize, Refused<Class>)],
+        written: &mut Written,
+    ) -> Result<()> {
+        let mut rows = Vec::new();
+        for (open, index, class) in stretch {
+            if let (Ok(Class::New(id)), Some((_, collection, prepared))) =
+                (class, self.prepared(*open, *index))
+            {
+                rows.push(prepared.row(*id, collection.key, collection.lane, collection.to_review));
+            }
         }
         let submission = hot::submit(tx, &rows, self.batch.now).await?;
         self.ready.extend(submission.ready);
-        let inserted: HashMap<_, _> = submission.inserted.into_iter().collect();
-        let wanted: HashSet<_> = rows.iter().map(|row| row.id).collect();
-        let lost = |id: &ItemId| wanted.contains(id) && !inserted.contains_key(id);
-        let mut again = Vec::new();
-        for (open, index, class) in classes {
-            let Some((call, collection, prepared)) = self.prepared(open, index) else {
-                continue;
-            };
-            let result = match class {
-                Err(refusal) => Err(refusal),
-                Ok(Class::New(id) | Class::Duplicate(id) | Class::NextVersion(id)) if lost(&id) => {
-                    if class_counts(&class) {
-                        limits.of(&collection.tenant_id).remaining += 1;
-                    }
-                    again.push((open, index));
-                    continue;
+        written.wanted.extend(rows.iter().map(|row| row.id));
+        written.inserted.extend(submission.inserted);
+        Ok(())
+    }
+
+    /// What became of one entry, the new items before it being written; none where it must be looked at again.
+    async fn result(
+        &mut self,
+        tx: &mut Tx,
+        (open, index): (usize, usize),
+        class: &Refused<Class>,
+        written: &Written,
+        limits: &mut Limits,
+    ) -> Result<Option<Refused<SubmittedItem>>> {
+        let Some((_, collection, prepared)) = self.prepared(open, index) else {
+            return Ok(None);
+        };
+        let submitted = |id, job, versioned| SubmittedItem {
+            id,
+            job,
+            duplicate: false,
+            versioned,
+        };
+        let duplicate = |id| SubmittedItem {
+            id,
+            job: None,
+            duplicate: true,
+            versioned: false,
+        };
+        Ok(Some(match class {
+            Err(refusal) => Err(refusal.clone()),
+            Ok(Class::New(id) | Class::Duplicate(id) | Class::NextVersion(id)) if written.lost(id) => {
+                if class_counts(class) {
+                    limits.of(&collection.tenant_id, false).remaining += 1;
                 }
-                Ok(Class::New(id)) => {
-                    let seq = inserted.get(&id).copied().flatten();
-                    let job = collection
-                        .lane
-                        .zip(seq)
-                        .map(|(lane, seq)| JobId::new(self.batch.now, lane, seq));
-                    limits.used(&collection.tenant_id);
-                    Ok(SubmittedItem {
-                        id,
-                        job,
-                        duplicate: false,
-                        versioned: false,
-                    })
-                }
-                Ok(Class::Duplicate(id)) => Ok(SubmittedItem {
-                    id,
-                    job: None,
-                    duplicate: true,
-                    versioned: false,
-                }),
-                Ok(Class::NextVersion(id)) => {
-                    let row = prepared.row(id, collection.key, collection.lane, collection.to_review);
-                    match next_version(tx, id, &row, self.batch.now).await? {
-                        None => Ok(SubmittedItem {
-                            id,
-                            job: None,
-                            duplicate: true,
-                            versioned: false,
-                        }),
-                        Some(ready) => {
-                            limits.used(&collection.tenant_id);
-                            self.ready.extend(ready);
-                            let job = job_of(tx, id).await?;
-                            Ok(SubmittedItem {
-                                id,
-                                job,
-                                duplicate: false,
-                                versioned: true,
-                            })
-                        }
+                return Ok(None);
+            }
+            Ok(Class::New(id)) => {
+                let seq = written.inserted.get(id).copied().flatten();
+                let place = collection.lane.zip(seq);
+                let job = place.map(|(lane, seq)| JobId::new(self.batch.now, lane, seq));
+                limits.used(&collection.tenant_id);
+                Ok(submitted(*id, job, false))
+            }
+            Ok(Class::Duplicate(id)) => Ok(duplicate(*id)),
+            Ok(Class::NextVersion(id)) => {
+                let row = prepared.row(*id, collection.key, collection.lane, collection.to_review);
+                match next_version(tx, *id, &row, self.batch.now).await? {
+                    None => Ok(duplicate(*id)),
+                    Some(ready) => {
+                        limits.used(&collection.tenant_id);
+                        self.ready.extend(ready);
+                        Ok(submitted(*id, job_of(tx, *id).await?, true))
                     }
                 }
-            };
-            self.results.insert((call, index), result);
-        }
-        Ok(again)
+            }
+        }))
     }
 
     /// Puts the answers together, keeps those that have a key, and leaves bytes that nobody took to the sweeper.
@@ -415,12 +443,12 @@ impl Run<'_> {
                 .map(|index| self.results.remove(&(open.call, index)).ok_or(Error::Closed))
                 .collect::<Result<_>>()?;
             let tenant_id = call.scope.tenant.as_str();
-            if let (Some(upload), Some(Ok(prepared))) = (call.upload, call.items.first()) {
+            if let Some((upload, _)) = call.upload {
                 let taken = results
                     .iter()
                     .any(|result| result.as_ref().is_ok_and(|item| !item.duplicate));
-                if let (false, Some(blob_key)) = (taken, prepared.blob_key()) {
-                    upload::insert_discarded(tx, upload, tenant_id, blob_key, self.batch.now).await?;
+                if !taken {
+                    self.discard(tx, call, upload).await?;
                 }
             }
             if let (Some((key, digest)), true) = (&call.key, results.iter().any(Result::is_ok)) {
@@ -439,7 +467,8 @@ impl Run<'_> {
         for (index, first) in &self.repeats {
             let digest = |call: usize| self.batch.calls[call].key.as_ref().map(|(_, digest)| *digest);
             let request_differs = digest(*index) != digest(*first);
-            let answer = self.answers[*first].clone();
+            // A call in which everything was refused has not used its key: those that have the same one are still to be run.
+            let answer = self.answers[*first].clone().filter(keys::is_kept);
             self.answers[*index] = answer.map(|answer| {
                 answer.map(|answer| SubmitAnswer {
                     replayed: true,
@@ -452,10 +481,6 @@ impl Run<'_> {
     }
 }
 
-const fn class_counts(class: &Refused<Class>) -> bool {
-    matches!(class, Ok(Class::New(_) | Class::NextVersion(_)))
-}
-
 async fn job_of(tx: &mut Tx, id: ItemId) -> Result<Option<JobId>> {
     let Some((lane, seq)) = item::get(tx, id).await?.and_then(|item| item.job) else {
         return Ok(None);
@@ -463,62 +488,4 @@ async fn job_of(tx: &mut Tx, id: ItemId) -> Result<Option<JobId>> {
     Ok(docket_store::table::job::get(tx, lane, seq)
         .await?
         .map(|job| job.id()))
-}
-
-/// The limits of the tenants of a batch; those that have one are locked, in the order of their ids.
-struct Limits {
-    tenants: BTreeMap<String, (Option<Window>, Allowance, u64)>,
-}
-
-impl Limits {
-    async fn lock(tx: &mut Tx, open: &[Open], now: Timestamp) -> Result<Self> {
-        let limits: BTreeMap<_, _> = open
-            .iter()
-            .map(|open| (open.collection.tenant_id.clone(), open.collection.uploads))
-            .collect();
-        let mut tenants = BTreeMap::new();
-        for (id, limit) in limits {
-            let window = match limit {
-                UploadLimit::Unlimited => None,
-                UploadLimit::PerHour(_) => Some(tenant::lock_window(tx, &id, now).await?),
-            };
-            let unlimited = Window {
-                next: 0,
-                oldest: None,
-                reserved: 0,
-            };
-            let allowance = window.unwrap_or(unlimited).allowance(limit, now);
-            tenants.insert(id, (window, allowance, 0));
-        }
-        Ok(Self { tenants })
-    }
-
-    fn of(&mut self, tenant: &str) -> &mut Allowance {
-        let none = (
-            None,
-            Allowance {
-                limit: Some(0),
-                remaining: 0,
-                wait_ms: 0,
-            },
-            0,
-        );
-        &mut self.tenants.entry(tenant.to_owned()).or_insert(none).1
-    }
-
-    fn used(&mut self, tenant: &str) {
-        if let Some((_, _, used)) = self.tenants.get_mut(tenant) {
-            *used += 1;
-        }
-    }
-
-    /// Counts what was used against those that have a limit.
-    async fn take(self, tx: &mut Tx, now: Timestamp) -> Result<()> {
-        for (id, (window, _, used)) in self.tenants {
-            if let (Some(window), 1..) = (window, used) {
-                tenant::take(tx, &id, &window, used, now).await?;
-            }
-        }
-        Ok(())
-    }
 }

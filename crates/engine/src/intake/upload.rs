@@ -57,6 +57,9 @@ pub struct Upload {
     writer: BufWriter,
     hasher: Hasher,
     size: u64,
+    expires_at: Timestamp,
+    /// Whether every piece so far was taken to its end.
+    whole: bool,
 }
 
 impl std::fmt::Debug for Upload {
@@ -98,7 +101,7 @@ impl Engine {
             now,
             expires_at: now.plus_ms(self.kernel.config.upload_ms),
         };
-        let blob_key = begin.blob_key.clone();
+        let (blob_key, expires_at) = (begin.blob_key.clone(), begin.expires_at);
         let known = self
             .kernel
             .store
@@ -117,6 +120,8 @@ impl Engine {
             writer,
             hasher: Hasher::default(),
             size: 0,
+            expires_at,
+            whole: true,
         })))
     }
 
@@ -135,18 +140,25 @@ impl Engine {
 }
 
 impl Upload {
-    /// Takes the next bytes.
+    /// Takes the next bytes. After one piece that was not taken, be it that the caller stopped waiting for it, the file cannot be
+    /// finished any more.
     pub async fn write(&mut self, bytes: bytes::Bytes) -> Result<()> {
+        let before = std::mem::replace(&mut self.whole, false);
         self.engine.check_size(self.size + bytes.len() as u64)?;
         self.size += bytes.len() as u64;
         self.hasher.update(&bytes);
-        self.writer.put(bytes).await.map_err(failed)
+        self.writer.put(bytes).await.map_err(failed)?;
+        self.whole = before;
+        Ok(())
     }
 
     /// All bytes are there: makes the item, or finds out that it was there already.
     pub async fn finish(mut self) -> Result<SubmittedItem> {
         let digest = self.hasher.clone().finish();
         let problem = match self.request.digest {
+            _ if !self.whole => Some(Refusal::Conflict {
+                problem: "a part of the file was not taken; send the file again".to_owned(),
+            }),
             _ if self.size == 0 => Some(Refusal::invalid("file", "must not be empty")),
             Some(announced) if announced != digest => Some(Refusal::invalid(
                 "digest",
@@ -178,7 +190,7 @@ impl Upload {
             collection: self.request.collection.clone(),
             items: vec![Ok(prepared)],
             key: None,
-            upload: Some(self.id),
+            upload: Some((self.id, self.expires_at)),
         };
         let mut answer = self.engine.batches.submit.call(call).await??;
         Ok(answer.results.pop().ok_or(docket_store::Error::Closed)??)
@@ -209,7 +221,7 @@ async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<SubmittedItem>> {
     let found = found.ok_or_else(|| Refusal::not_found("collection", id))?;
     let limited = found.uploads != UploadLimit::Unlimited;
     let mut allowance = match limited {
-        true => tenant::lock_window(tx, tenant_id, p.now)
+        true => tenant::lock_window(tx, tenant_id, found.uploads, p.now)
             .await?
             .allowance(found.uploads, p.now),
         false => docket_core::limit::Allowance {

@@ -28,7 +28,9 @@ pub(crate) async fn next_version(
     if before.content_hash == row.content_hash {
         return Ok(None);
     }
-    let mut ready = cancel_job(tx, &before, &row.submitted_by, now).await?;
+    let mut ready = cancel_job(tx, &before, &row.submitted_by, now)
+        .await?
+        .unwrap_or_default();
     let cancelled = item::get(tx, id).await?.map_or(before.status, |item| item.status);
     item::next_version(tx, id, row, now).await?;
     let version = before.version + 1;

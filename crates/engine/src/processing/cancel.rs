@@ -40,36 +40,48 @@ async fn cancel(tx: &mut Tx, scope: &Scope, id: ItemId, now: Timestamp) -> Resul
         );
         return Err(Refusal::Conflict { problem }.into());
     }
-    let ready = cancel_job(tx, &found, scope.actor.as_str(), now).await?;
+    let Some(ready) = cancel_job(tx, &found, scope.actor.as_str(), now).await? else {
+        let problem = "the item's job has ended in the meantime".to_owned();
+        return Err(Refusal::Conflict { problem }.into());
+    };
     let entry = NewEntry::new(Action::ItemCancelled, scope.actor.as_str()).of_item(&found.tenant_id, id);
     log::append(tx, &entry, now).await?;
     Ok(ready)
 }
 
-/// Cancels an item's job if it is alive. The caller has locked the item. Returns pipelines of which something can start now.
+/// Cancels an item's job if it is alive. The caller has locked the item. Returns pipelines of which something can start now; none
+/// where no job was alive.
 pub(crate) async fn cancel_job(
     tx: &mut Tx,
     item: &Item,
     actor: &str,
     now: Timestamp,
-) -> Result<Vec<PipelineKey>> {
+) -> Result<Option<Vec<PipelineKey>>> {
     let Some((lane, seq)) = item.job else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     if let Some(held) = hold::lock(tx, lane, seq).await? {
-        return cancel_held(tx, &held, actor, now).await;
+        return cancel_held(tx, &held, actor, now).await.map(Some);
     }
-    let row = job::get(tx, lane, seq).await?;
-    if row.is_none_or(|job| job.state != JobState::Live) {
-        return Ok(Vec::new());
+    if !is_alive(tx, lane, seq).await? {
+        return Ok(None);
     }
     // Not held: in the tail, or claimed a moment ago. With its lane locked it stays what it is.
     lane::lock(tx, lane).await?;
     if let Some(held) = hold::lock(tx, lane, seq).await? {
-        return cancel_held(tx, &held, actor, now).await;
+        return cancel_held(tx, &held, actor, now).await.map(Some);
+    }
+    // Claimed and finished while the lane's lock was waited for.
+    if !is_alive(tx, lane, seq).await? {
+        return Ok(None);
     }
     cancel_in_tail(tx, item, (lane, seq), actor, now).await?;
-    Ok(Vec::new())
+    Ok(Some(Vec::new()))
+}
+
+async fn is_alive(tx: &mut Tx, lane: LaneKey, seq: Seq) -> Result<bool> {
+    let row = job::get(tx, lane, seq).await?;
+    Ok(row.is_some_and(|job| job.state == JobState::Live))
 }
 
 async fn cancel_held(tx: &mut Tx, held: &Hold, actor: &str, now: Timestamp) -> Result<Vec<PipelineKey>> {

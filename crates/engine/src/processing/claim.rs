@@ -9,17 +9,21 @@ use docket_core::item::BATCH_MAX;
 use docket_core::lease::{LeaseToken, check_lease_ms};
 use docket_core::name::{PipelineName, WorkerId};
 use docket_core::{Refusal, Timestamp};
-use docket_store::hot::{ClaimRequest, Claimed};
+use docket_store::hot::{ClaimRequest, Claimed, Claims};
 use docket_store::table::{step, worker};
 use docket_store::{Result, Tx, hot};
 use serde_json::Value;
 
+use super::release::{Release, release_jobs};
 use crate::engine::{Engine, Kernel};
 
 /// The longest wait for work.
 const WAIT_MAX_MS: u64 = 60_000;
 /// A worker is noted as seen this often at the most.
 const SEEN_EVERY_MS: i64 = 10_000;
+/// How often a claim asks again when others are at work on every ready lane at that very moment, and after how long.
+const CONTENDED_MAX: usize = 50;
+const CONTENDED_WAIT: Duration = Duration::from_millis(1);
 /// Between looks while waiting, should a hint be lost.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -120,28 +124,41 @@ impl Engine {
             lease_ms: claim.lease_ms,
         };
         let call = ClaimCall { pipeline, request };
-        let claimed = self.claim_waiting(call, claim.wait_ms).await?;
-        self.describe(pipeline, claimed).await
+        let delivery = self.claim_waiting(call, claim.wait_ms).await?;
+        let jobs = self.describe(pipeline, &delivery.jobs).await?;
+        delivery.accept();
+        Ok(jobs)
     }
 
-    async fn claim_waiting(&self, call: ClaimCall, wait_ms: u64) -> Result<Vec<Claimed>> {
+    async fn claim_now(&self, call: &ClaimCall) -> Result<Delivery> {
+        for _ in 0..CONTENDED_MAX {
+            let delivery = self.batches.claim.call(call.clone()).await?;
+            if !delivery.contended {
+                return Ok(delivery);
+            }
+            tokio::time::sleep(CONTENDED_WAIT).await;
+        }
+        self.batches.claim.call(call.clone()).await
+    }
+
+    async fn claim_waiting(&self, call: ClaimCall, wait_ms: u64) -> Result<Delivery> {
         if wait_ms == 0 {
-            return self.batches.claim.call(call).await;
+            return self.claim_now(&call).await;
         }
         let bell = self.kernel.waiters.bell(call.pipeline);
         let mut over = std::pin::pin!(tokio::time::sleep(Duration::from_millis(wait_ms)));
         loop {
             let rung = bell.notified();
-            let claimed = self.batches.claim.call(call.clone()).await?;
-            if !claimed.is_empty() {
+            let delivery = self.claim_now(&call).await?;
+            if !delivery.jobs.is_empty() {
                 // There may be more: wake the next who waits.
                 bell.notify_one();
-                return Ok(claimed);
+                return Ok(delivery);
             }
             tokio::select! {
                 () = rung => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = &mut over => return Ok(Vec::new()),
+                () = &mut over => return Ok(delivery),
             }
         }
     }
@@ -161,7 +178,7 @@ impl Engine {
     }
 
     /// Adds the steps; nobody else can change them while the jobs are held.
-    async fn describe(&self, pipeline: PipelineKey, claimed: Vec<Claimed>) -> Result<Vec<ClaimedJob>> {
+    async fn describe(&self, pipeline: PipelineKey, claimed: &[Claimed]) -> Result<Vec<ClaimedJob>> {
         let known = |job: &Claimed| {
             !job.resumed
                 && self
@@ -172,7 +189,7 @@ impl Engine {
         };
         if claimed.iter().all(known) {
             return Ok(claimed
-                .into_iter()
+                .iter()
                 .map(|job| {
                     let definition = self.kernel.definitions.known(pipeline, job.pipeline_version);
                     let steps = definition.map_or_else(Vec::new, |d| steps_of(&d, &[]));
@@ -180,7 +197,7 @@ impl Engine {
                 })
                 .collect());
         }
-        let params = (pipeline, claimed, Arc::clone(&self.kernel.definitions));
+        let params = (pipeline, claimed.to_vec(), Arc::clone(&self.kernel.definitions));
         let described = self.kernel.store.read(
             "claim_describe",
             params,
@@ -194,7 +211,7 @@ impl Engine {
                         } else {
                             Vec::new()
                         };
-                        jobs.push(claimed_job(job.clone(), steps_of(&definition, &finished)));
+                        jobs.push(claimed_job(job, steps_of(&definition, &finished)));
                     }
                     Ok(jobs)
                 })
@@ -223,47 +240,108 @@ fn steps_of(
         .collect()
 }
 
-fn claimed_job(job: Claimed, steps: Vec<ClaimedStep>) -> ClaimedJob {
+fn claimed_job(job: &Claimed, steps: Vec<ClaimedStep>) -> ClaimedJob {
     ClaimedJob {
         id: JobId::new(job.created_at, job.lane, job.seq),
         item: job.item,
         item_version: job.item_version,
-        tenant_id: job.tenant_id,
-        collection_id: job.collection_id,
-        external_id: job.external_id,
+        tenant_id: job.tenant_id.clone(),
+        collection_id: job.collection_id.clone(),
+        external_id: job.external_id.clone(),
         token: job.token,
         lease_expires_at: job.lease_expires_at,
         attempt: job.retry_count + 1,
-        payload: job.payload,
+        payload: job.payload.clone(),
         has_content: job.has_content,
-        media_type: job.media_type,
-        filename: job.filename,
+        media_type: job.media_type.clone(),
+        filename: job.filename.clone(),
         steps,
     }
 }
 
-/// Runs a batch of claims in one transaction, pipeline by pipeline.
-pub(crate) async fn claim_calls(kernel: &Arc<Kernel>, calls: Vec<ClaimCall>) -> Result<Vec<Vec<Claimed>>> {
-    let params = (calls, kernel.clock.now());
-    kernel
-        .store
-        .run_hot("claim", params, |tx, p| Box::pin(claim_batch(tx, &p.0, p.1)))
-        .await
+/// Jobs on their way to the one who asked. If nobody takes them, because the caller has gone in the meantime, they are handed back at
+/// once instead of waiting for their leases to run out.
+pub(crate) struct Delivery {
+    jobs: Vec<Claimed>,
+    contended: bool,
+    kernel: Arc<Kernel>,
 }
 
-async fn claim_batch(tx: &mut Tx, calls: &[ClaimCall], now: Timestamp) -> Result<Vec<Vec<Claimed>>> {
+impl Delivery {
+    /// The caller has them.
+    fn accept(mut self) {
+        self.jobs.clear();
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        let jobs: Vec<_> = std::mem::take(&mut self.jobs)
+            .iter()
+            .map(|job| Release {
+                job: JobId::new(job.created_at, job.lane, job.seq),
+                token: job.token,
+            })
+            .collect();
+        if jobs.is_empty() {
+            return;
+        }
+        let kernel = Arc::clone(&self.kernel);
+        // Without a runtime the process is ending; the leases will run out.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = release_jobs(&kernel, jobs).await {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "jobs that nobody took were not handed back"
+                    );
+                }
+            });
+        }
+    }
+}
+
+/// Runs a batch of claims in one transaction, pipeline by pipeline.
+pub(crate) async fn claim_calls(kernel: &Arc<Kernel>, calls: Vec<ClaimCall>) -> Result<Vec<Delivery>> {
+    // Each try takes the time anew: a lease that waited for the database is not half over when it is given out.
+    let params = (calls, Arc::clone(&kernel.clock));
+    let claim = kernel.store.run_hot("claim", params, |tx, p| {
+        Box::pin(claim_batch(tx, &p.0, p.1.now()))
+    });
+    let claims = claim.await?;
+    if let Some(first) = claims
+        .iter()
+        .flat_map(|claims| &claims.jobs)
+        .map(|job| job.lease_expires_at)
+        .min()
+    {
+        kernel.lease_ends(first);
+    }
+    let deliver = |Claims { jobs, contended }| Delivery {
+        jobs,
+        contended,
+        kernel: Arc::clone(kernel),
+    };
+    Ok(claims.into_iter().map(deliver).collect())
+}
+
+async fn claim_batch(tx: &mut Tx, calls: &[ClaimCall], now: Timestamp) -> Result<Vec<Claims>> {
     let mut pipelines: BTreeMap<PipelineKey, Vec<usize>> = BTreeMap::new();
     for (index, call) in calls.iter().enumerate() {
         pipelines.entry(call.pipeline).or_default().push(index);
     }
-    let mut answers = vec![Vec::new(); calls.len()];
+    let mut answers = vec![Claims::default(); calls.len()];
     for (pipeline, indexes) in pipelines {
         let requests: Vec<_> = indexes
             .iter()
             .map(|index| calls[*index].request.clone())
             .collect();
-        for job in hot::claim(tx, pipeline, &requests, now).await? {
-            answers[indexes[job.request]].push(job);
+        let claims = hot::claim(tx, pipeline, &requests, now).await?;
+        for index in &indexes {
+            answers[*index].contended = claims.contended;
+        }
+        for job in claims.jobs {
+            answers[indexes[job.request]].jobs.push(job);
         }
     }
     Ok(answers)

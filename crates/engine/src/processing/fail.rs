@@ -12,7 +12,7 @@ use docket_core::log::Action;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::hot::{self, Output, Settle, SettleTo};
 use docket_store::table::hold::{self, Hold};
-use docket_store::table::job;
+use docket_store::table::{job, lane};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
@@ -59,6 +59,12 @@ impl Engine {
             .run_hot("fail", batch, |tx, batch| Box::pin(fail_batch(tx, batch)))
             .await?;
         self.kernel.hint(ready);
+        if results
+            .iter()
+            .any(|result| matches!(result, Ok(failed) if failed.run_at.is_some()))
+        {
+            self.kernel.wait_began.notify_one();
+        }
         Ok(results)
     }
 }
@@ -70,31 +76,34 @@ async fn fail_batch(tx: &mut Tx, batch: &FailBatch) -> Result<(Vec<Refused<Faile
         .map(|fail| (fail.job.lane(), fail.job.seq()))
         .collect();
     let holds = hold::lock_many(tx, &places).await?;
-    let mut holds: HashMap<_, _> = holds
+    let holds: HashMap<_, _> = holds
         .into_iter()
         .map(|hold| ((hold.lane, hold.seq), hold))
         .collect();
     let mut results = Vec::with_capacity(batch.jobs.len());
     let mut settles = Vec::new();
+    // What this call has said of a hold stands: the same job named twice is settled once, and answered twice.
+    let mut decided: HashMap<_, Failed> = HashMap::new();
     for (index, fail) in batch.jobs.iter().enumerate() {
-        // Each hold is taken once, so that the same job named twice is settled once.
-        let result = match holds.remove(&(fail.job.lane(), fail.job.seq())) {
-            Some(held) if held.token == fail.token && held.kind == HoldKind::Leased => {
-                match decide(tx, batch, fail, &held).await? {
-                    Ok((settle, failed)) => {
-                        settles.push(settle);
-                        Ok(failed)
-                    }
-                    Err(refusal) => Err(refusal.under(&format!("jobs[{index}]"))),
+        let place = (fail.job.lane(), fail.job.seq());
+        let result = match holds.get(&place) {
+            Some(held) if held.token != fail.token => Err(Refusal::LeaseLost),
+            Some(_) if decided.contains_key(&place) => Ok(decided[&place]),
+            Some(held) if held.kind == HoldKind::Leased => match decide(tx, batch, fail, held).await? {
+                Ok((settle, failed)) => {
+                    settles.push(settle);
+                    decided.insert(place, failed);
+                    Ok(failed)
                 }
-            }
+                Err(refusal) => Err(refusal.under(&format!("jobs[{index}]"))),
+            },
             // Said before by the same holder: the answer is the same.
-            Some(held) if held.token == fail.token && held.kind == HoldKind::Delayed => Ok(Failed {
+            Some(held) if held.kind == HoldKind::Delayed => Ok(Failed {
                 status: JobStatus::Pending,
                 run_at: Some(held.until),
             }),
             Some(_) => Err(Refusal::LeaseLost),
-            None => repeated(tx, fail).await?,
+            None => repeated(tx, batch, fail).await?,
         };
         results.push(result);
     }
@@ -111,19 +120,26 @@ async fn fail_batch(tx: &mut Tx, batch: &FailBatch) -> Result<(Vec<Refused<Faile
     Ok((results, settlement.ready))
 }
 
-async fn repeated(tx: &mut Tx, fail: &Fail) -> Result<Refused<Failed>> {
+/// A failure that was said before, in the same words and by the same token, stands. The words tell it from a job that was given
+/// up because its worker fell silent: that worker is not to think it was heard.
+async fn repeated(tx: &mut Tx, batch: &FailBatch, fail: &Fail) -> Result<Refused<Failed>> {
     let done = job::get(tx, fail.job.lane(), fail.job.seq()).await?;
-    let same = done.is_some_and(|job| {
-        job.state == JobState::Failed
-            && job.token == fail.token
-            && job.error.is_some()
-            && job.worker.is_some()
-    });
-    let failed = Failed {
+    let same = done.filter(|job| job.state == JobState::Failed && job.token == fail.token);
+    let Some((job, version)) = same.and_then(|job| job.pipeline_version.map(|version| (job, version))) else {
+        return Ok(Err(Refusal::LeaseLost));
+    };
+    let Some(lane) = lane::get(tx, job.lane).await? else {
+        return Ok(Err(Refusal::LeaseLost));
+    };
+    let definitions = &batch.kernel.definitions;
+    let definition = definitions.get(tx, lane.pipeline, version).await?;
+    if fail.failure.message(&definition).ok() != job.error {
+        return Ok(Err(Refusal::LeaseLost));
+    }
+    Ok(Ok(Failed {
         status: JobStatus::Failed,
         run_at: None,
-    };
-    Ok(if same { Ok(failed) } else { Err(Refusal::LeaseLost) })
+    }))
 }
 
 async fn decide(

@@ -1,5 +1,6 @@
 //! Heartbeat: a sign of life extends the leases (rule P5).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use docket_core::id::JobId;
@@ -59,17 +60,30 @@ pub(crate) async fn heartbeat_calls(
     calls: Vec<HeartbeatCall>,
 ) -> Result<Vec<HeartbeatResult>> {
     let sizes: Vec<_> = calls.iter().map(|call| call.beats.len()).collect();
-    let beats: Vec<_> = calls.into_iter().flat_map(|call| call.beats).collect();
-    let params = (beats, kernel.clock.now());
-    let ends = kernel
-        .store
-        .run_hot("heartbeat", params, |tx, p| {
-            Box::pin(hot::heartbeat(tx, &p.0, p.1))
-        })
-        .await?;
-    let mut ends = ends.into_iter().map(|end| end.ok_or(Refusal::LeaseLost));
+    // Of signs for the same hold the last counts: one statement extends a hold once, and each of them has to be answered.
+    let mut places = HashMap::new();
+    let mut beats: Vec<Beat> = Vec::new();
+    let mut answered_by = Vec::new();
+    for beat in calls.into_iter().flat_map(|call| call.beats) {
+        let place = *places
+            .entry((beat.lane, beat.seq, beat.token))
+            .or_insert(beats.len());
+        answered_by.push(place);
+        match beats.get_mut(place) {
+            Some(earlier) => earlier.lease_ms = beat.lease_ms.or(earlier.lease_ms),
+            None => beats.push(beat),
+        }
+    }
+    let params = (beats, Arc::clone(&kernel.clock));
+    let beat = kernel.store.run_hot("heartbeat", params, |tx, p| {
+        Box::pin(hot::heartbeat(tx, &p.0, p.1.now()))
+    });
+    let ends = beat.await?;
+    let mut results = answered_by
+        .into_iter()
+        .map(|place| ends[place].ok_or(Refusal::LeaseLost));
     Ok(sizes
         .into_iter()
-        .map(|size| ends.by_ref().take(size).collect())
+        .map(|size| results.by_ref().take(size).collect())
         .collect())
 }

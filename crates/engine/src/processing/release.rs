@@ -9,7 +9,7 @@ use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::hot::{self, Output, Settle, SettleTo};
 use docket_store::{Result, Tx};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Kernel};
 
 /// A job that is handed back.
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +24,19 @@ impl Engine {
     /// Hands jobs back.
     pub async fn release(&self, jobs: Vec<Release>) -> Result<Vec<Refused<()>>> {
         check_batch("jobs", jobs.len())?;
-        let params = (jobs, self.kernel.clock.now());
-        let (results, ready) = self
-            .kernel
-            .store
-            .run_hot("release", params, |tx, p| Box::pin(release_batch(tx, &p.0, p.1)))
-            .await?;
-        self.kernel.hint(ready);
-        Ok(results)
+        release_jobs(&self.kernel, jobs).await
     }
+}
+
+/// Hands jobs back, however many.
+pub(crate) async fn release_jobs(kernel: &Kernel, jobs: Vec<Release>) -> Result<Vec<Refused<()>>> {
+    let params = (jobs, kernel.clock.now());
+    let (results, ready) = kernel
+        .store
+        .run_hot("release", params, |tx, p| Box::pin(release_batch(tx, &p.0, p.1)))
+        .await?;
+    kernel.hint(ready);
+    Ok(results)
 }
 
 async fn release_batch(

@@ -2,13 +2,14 @@
 
 use docket_core::Timestamp;
 use docket_core::clock::duration_in_words;
-use docket_core::id::{ItemId, JobId};
+use docket_core::id::{ItemId, JobId, LaneKey, PipelineKey, Seq};
 use docket_core::item::ItemStatus;
 use docket_core::lane::HoldKind;
 use docket_core::position::Position;
 use docket_core::scope::Scope;
+use docket_store::table::lane::{self, Lane};
 use docket_store::table::pause::{Pause, PauseScope};
-use docket_store::table::{hold, job, lane, pause, worker};
+use docket_store::table::{hold, job, pause, worker};
 use docket_store::{Result, Tx};
 
 use super::item::item_of_tenant;
@@ -78,7 +79,46 @@ async fn explain(tx: &mut Tx, scope: &Scope, id: ItemId, now: Timestamp) -> Resu
     let Some(row) = lane::get(tx, lane_key).await? else {
         return Ok(explanation);
     };
-    explanation.pauses = pause::that_hold(tx, row.pipeline, lane_key).await?;
+    add_pauses(tx, &mut explanation, row.pipeline, lane_key).await?;
+    add_wait(tx, &mut explanation, lane_key, seq, now).await?;
+    if row.counts.active >= row.counts.limit {
+        add_holders(tx, &mut explanation, &row, lane_key, now).await?;
+    }
+    let reasons = &mut explanation.reasons;
+    if row.strict && row.counts.waiting > 0 && explanation.run_at.is_none() {
+        reasons.push("The pipeline is strict, and an earlier job waits for its next attempt".to_owned());
+    }
+    explanation.position = position_of(tx, lane_key, seq).await?;
+    if let Some(position) = explanation.position.filter(|position| position.ahead > 0) {
+        reasons.push(match position.ahead {
+            1 => "1 job of the lane is before it".to_owned(),
+            ahead => format!("{ahead} jobs of the lane are before it"),
+        });
+    }
+    explanation.worker_seen_at = worker::latest(tx, row.pipeline).await?;
+    match explanation.worker_seen_at {
+        None => reasons.push("No worker has ever asked for jobs of its pipeline".to_owned()),
+        Some(seen) if now.since(seen) >= WORKER_SILENT_MS => {
+            let silence = duration_in_words(now.since(seen) / 60_000 * 60_000);
+            reasons.push(format!(
+                "No worker has asked for jobs of its pipeline for {silence}"
+            ));
+        }
+        Some(_) => {}
+    }
+    if reasons.is_empty() {
+        reasons.push("Nothing holds it: the next worker that asks gets it".to_owned());
+    }
+    Ok(explanation)
+}
+
+async fn add_pauses(
+    tx: &mut Tx,
+    explanation: &mut Explanation,
+    pipeline: PipelineKey,
+    lane_key: LaneKey,
+) -> Result<()> {
+    explanation.pauses = pause::that_hold(tx, pipeline, lane_key).await?;
     for pause in &explanation.pauses {
         let what = match pause.scope {
             PauseScope::All => "Everything",
@@ -89,64 +129,52 @@ async fn explain(tx: &mut Tx, scope: &Scope, id: ItemId, now: Timestamp) -> Resu
             .reasons
             .push(format!("{what} is paused by {}: {}", pause.actor, pause.reason));
     }
-    if let Some(held) = hold::get(tx, lane_key, seq)
-        .await?
-        .filter(|hold| hold.kind == HoldKind::Delayed)
-    {
+    Ok(())
+}
+
+async fn add_wait(
+    tx: &mut Tx,
+    explanation: &mut Explanation,
+    lane_key: LaneKey,
+    seq: Seq,
+    now: Timestamp,
+) -> Result<()> {
+    let held = hold::get(tx, lane_key, seq).await?;
+    if let Some(held) = held.filter(|hold| hold.kind == HoldKind::Delayed) {
         explanation.run_at = Some(held.until);
-        let wait = duration_in_words(held.until.since(now).max(0) / 1000 * 1000);
+        // In whole seconds, rounded up: a wait of half a second is not none.
+        let wait = duration_in_words((held.until.since(now).max(0) + 999) / 1000 * 1000);
         let failures = held.retry_count;
         explanation.reasons.push(format!(
             "It waits {wait} for its next attempt after {failures} that failed"
         ));
     }
-    if row.counts.active >= row.counts.limit {
-        for held in hold::leased_of_lane(tx, lane_key, HOLDERS_SHOWN).await? {
-            let created = job::get(tx, lane_key, held.seq)
-                .await?
-                .map_or(now, |job| job.created_at);
-            explanation.holders.push(Holder {
-                job: JobId::new(created, lane_key, held.seq),
-                worker: held.worker,
-                since: held.started_at,
-                lease_expires_at: held.until,
-            });
-        }
-        let (active, limit) = (row.counts.active, row.counts.limit);
-        explanation
-            .reasons
-            .push(format!("The lane is full: {active} of {limit} jobs run"));
+    Ok(())
+}
+
+async fn add_holders(
+    tx: &mut Tx,
+    explanation: &mut Explanation,
+    row: &Lane,
+    lane_key: LaneKey,
+    now: Timestamp,
+) -> Result<()> {
+    for held in hold::leased_of_lane(tx, lane_key, HOLDERS_SHOWN).await? {
+        let created = job::get(tx, lane_key, held.seq)
+            .await?
+            .map_or(now, |job| job.created_at);
+        explanation.holders.push(Holder {
+            job: JobId::new(created, lane_key, held.seq),
+            worker: held.worker,
+            since: held.started_at,
+            lease_expires_at: held.until,
+        });
     }
-    if row.strict && row.counts.waiting > 0 && explanation.run_at.is_none() {
-        explanation
-            .reasons
-            .push("The pipeline is strict, and an earlier job waits for its next attempt".to_owned());
-    }
-    explanation.position = position_of(tx, lane_key, seq).await?;
-    if let Some(position) = explanation.position.filter(|position| position.ahead > 0) {
-        explanation
-            .reasons
-            .push(format!("{} jobs of the lane are before it", position.ahead));
-    }
-    explanation.worker_seen_at = worker::latest(tx, row.pipeline).await?;
-    match explanation.worker_seen_at {
-        None => explanation
-            .reasons
-            .push("No worker has ever asked for jobs of its pipeline".to_owned()),
-        Some(seen) if now.since(seen) >= WORKER_SILENT_MS => {
-            let silence = duration_in_words(now.since(seen) / 60_000 * 60_000);
-            explanation.reasons.push(format!(
-                "No worker has asked for jobs of its pipeline for {silence}"
-            ));
-        }
-        Some(_) => {}
-    }
-    if explanation.reasons.is_empty() {
-        explanation
-            .reasons
-            .push("Nothing holds it: the next worker that asks gets it".to_owned());
-    }
-    Ok(explanation)
+    let (active, limit) = (row.counts.active, row.counts.limit);
+    explanation
+        .reasons
+        .push(format!("The lane is full: {active} of {limit} jobs run"));
+    Ok(())
 }
 
 async fn settled_reason(tx: &mut Tx, item: &docket_store::table::item::Item) -> Result<String> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use docket_core::field::{Field, MachineField, overlay};
 use docket_core::id::{CollectionKey, ItemId, JobId, LaneKey, Seq};
 use docket_core::item::ItemStatus;
-use docket_core::job::JobStatus;
+use docket_core::job::{JobState, JobStatus};
 use docket_core::lane::HoldKind;
-use docket_core::name::CollectionId;
+use docket_core::name::{CollectionId, TEXT_MAX, check_text};
 use docket_core::position::Position;
 use docket_core::scope::Scope;
 use docket_core::{Refusal, Timestamp};
@@ -36,7 +36,7 @@ pub struct ItemView {
     pub item: Item,
     /// Its fields: what machines read, with what people made of it.
     pub fields: Vec<Field>,
-    /// What its latest finished job made, as JSON text.
+    /// What the latest finished job of its present version made, as JSON text.
     pub result: Option<String>,
     /// Its latest job.
     pub job: Option<JobView>,
@@ -114,6 +114,7 @@ impl Engine {
         collection: &CollectionId,
         external_id: &str,
     ) -> Result<ItemId> {
+        check_text("externalId", external_id, TEXT_MAX)?;
         let params = (scope.clone(), collection.clone(), external_id.to_owned());
         let find = self.kernel.store.read(
             "item_by_external_id",
@@ -274,17 +275,18 @@ async fn items(tx: &mut Tx, scope: &Scope, filter: &ItemFilter) -> Result<ItemPa
 
 async fn item_view(tx: &mut Tx, scope: &Scope, id: ItemId, definitions: &Definitions) -> Result<ItemView> {
     let found = item_of_tenant(tx, scope, id).await?;
-    let fields = fields_of(tx, &found).await?;
-    let latest = match found.job {
-        Some((lane, seq)) => job::get(tx, lane, seq).await?,
-        None => None,
-    };
-    let position = match (&latest, found.status) {
+    let runs = runs(tx, found.job).await?;
+    let fields = fields_from(tx, &found, &runs).await?;
+    let latest = runs.first();
+    let position = match (latest, found.status) {
         (Some(job), ItemStatus::Queued) => position_of(tx, job.lane, job.seq).await?,
         _ => None,
     };
-    let result = latest.as_ref().and_then(|job| job.result.clone());
-    let job = match &latest {
+    let finished = runs
+        .iter()
+        .find(|run| run.item_version == found.version && run.state == JobState::Completed);
+    let result = finished.and_then(|run| run.result.clone());
+    let job = match latest {
         Some(job) => Some(job_view(tx, job, definitions).await?),
         None => None,
     };
@@ -315,9 +317,13 @@ async fn runs(tx: &mut Tx, latest: Option<(LaneKey, Seq)>) -> Result<Vec<Job>> {
 /// people made of them.
 pub(crate) async fn fields_of(tx: &mut Tx, item: &Item) -> Result<Vec<Field>> {
     let runs = runs(tx, item.job).await?;
-    let own = runs.into_iter().filter(|run| run.item_version == item.version);
+    fields_from(tx, item, &runs).await
+}
+
+async fn fields_from(tx: &mut Tx, item: &Item, runs: &[Job]) -> Result<Vec<Field>> {
+    let own = runs.iter().filter(|run| run.item_version == item.version);
     let text = own
-        .filter_map(|run| run.fields)
+        .filter_map(|run| run.fields.clone())
         .next()
         .or_else(|| item.fields.clone());
     let machine: Vec<MachineField> = match text {

@@ -271,6 +271,9 @@ create trigger log_no_update before update on log
 begin select raise(abort, 'the log is append-only: entries are never changed or deleted'); end;
 create trigger log_no_delete before delete on log
 begin select raise(abort, 'the log is append-only: entries are never changed or deleted'); end;
+-- "insert or replace" deletes without asking the trigger above; here it is asked. An entry that gets its number by itself has none yet.
+create trigger log_no_replace before insert on log when new.id > 0 and exists (select 1 from log where id = new.id)
+begin select raise(abort, 'the log is append-only: entries are never changed or deleted'); end;
 
 -- Counts by collection and status: folded, and the changes that wait to be folded in.
 create table counter (

@@ -75,15 +75,30 @@ impl Claimed {
     }
 }
 
+/// What a claim found.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    /// The jobs that were given out.
+    pub jobs: Vec<Claimed>,
+    /// Nothing was given out, though a lane is ready: others were at work on it at this very moment. Ask again.
+    pub contended: bool,
+}
+
 /// Gives out jobs of a pipeline, as many as there are and were asked for.
 pub async fn claim(
     tx: &mut Tx,
     pipeline: PipelineKey,
     requests: &[ClaimRequest],
     now: Timestamp,
-) -> Result<Vec<Claimed>> {
+) -> Result<Claims> {
     match tx.driver {
         Driver::Postgres(_) => super::postgres::claim::claim(tx, pipeline, requests, now).await,
-        Driver::Sqlite(_) => super::sqlite::claim::claim(tx, pipeline, requests, now).await,
+        Driver::Sqlite(_) => {
+            let jobs = super::sqlite::claim::claim(tx, pipeline, requests, now).await?;
+            Ok(Claims {
+                jobs,
+                contended: false,
+            })
+        }
     }
 }

@@ -34,7 +34,7 @@ impl Clock for DatabaseClock {
 impl DatabaseClock {
     /// Measures the distance once, halfway between question and answer.
     pub(super) async fn measure(&self, pool: &Pool) -> Result<()> {
-        let connection = pool.get().await.map_err(no_connection)?;
+        let connection = pool.get().await.map_err(|error| no_connection(&error))?;
         let asked = SystemClock.now();
         let row = connection
             .query_one(

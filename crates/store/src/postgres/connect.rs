@@ -3,10 +3,11 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
 use tokio::sync::mpsc;
 use tokio_postgres::{Config, NoTls};
@@ -25,6 +26,14 @@ const OPTIONS: &str = "-c jit=off -c idle_in_transaction_session_timeout=60s";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Which life the server is in: changes whenever it recovers from a crash, and is open to everybody. (A server that crashed has
+/// lost its statistics, and notes when it began new ones.)
+pub(super) const LIFE: &str =
+    "select coalesce((extract(epoch from stats_reset) * 1000000)::bigint, 0) from pg_stat_bgwriter";
+
+/// The server's life as the newest connection found it.
+pub(super) type Life = Arc<AtomicI64>;
+
 /// Which pool an operation uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Route {
@@ -38,6 +47,7 @@ pub(crate) struct Postgres {
     general: Pool,
     hot: Pool,
     pub(super) patience: Duration,
+    life: Life,
     pub(crate) clock: Arc<DatabaseClock>,
 }
 
@@ -45,17 +55,20 @@ impl Postgres {
     pub(crate) async fn open(
         config: &PostgresConfig,
         hints: &Hints,
-        outgoing: mpsc::UnboundedReceiver<Hint>,
+        outgoing: mpsc::Receiver<Hint>,
     ) -> Result<Self> {
         let parsed = parse(&config.url)?;
+        let life = Life::default();
         let opened = Self {
-            general: pool(&parsed, OPTIONS, config.connections)?,
+            general: pool(&parsed, OPTIONS, config.connections, &life)?,
             hot: pool(
                 &parsed,
                 &format!("{OPTIONS} {HOT_OPTIONS}"),
                 config.hot_connections,
+                &life,
             )?,
             patience: config.patience,
+            life,
             clock: Arc::default(),
         };
         let connection = opened.connection(Route::General).await?;
@@ -73,7 +86,13 @@ impl Postgres {
             Route::General => &self.general,
             Route::Hot => &self.hot,
         };
-        pool.get().await.map_err(no_connection)
+        pool.get().await.map_err(|error| no_connection(&error))
+    }
+
+    /// The server's life. Whoever asks before a transaction gets the one that the transaction lives in: a connection notes it
+    /// before it is first used, and does not outlive it.
+    pub(super) fn life(&self) -> i64 {
+        self.life.load(Ordering::SeqCst)
     }
 
     pub(crate) fn close(&self) {
@@ -106,12 +125,22 @@ fn with_options(config: &Config, options: &str) -> Config {
     config
 }
 
-fn pool(config: &Config, options: &str, size: usize) -> Result<Pool> {
+fn pool(config: &Config, options: &str, size: usize, life: &Life) -> Result<Pool> {
     let manager_config = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
     let manager = Manager::from_config(with_options(config, options), NoTls, manager_config);
+    let life = Arc::clone(life);
+    let note_life = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
+        let life = Arc::clone(&life);
+        Box::pin(async move {
+            let row = client.query_one(LIFE, &[]).await.map_err(HookError::Backend)?;
+            life.store(row.try_get(0).map_err(HookError::Backend)?, Ordering::SeqCst);
+            Ok(())
+        })
+    });
     Pool::builder(manager)
+        .post_create(note_life)
         .max_size(size.max(1))
         .runtime(Runtime::Tokio1)
         .timeouts(Timeouts {
@@ -123,15 +152,17 @@ fn pool(config: &Config, options: &str, size: usize) -> Result<Pool> {
         .map_err(|error| Error::Open(format!("the pool cannot be made: {error}")))
 }
 
-pub(super) fn no_connection(error: PoolError) -> Error {
-    let transient = match &error {
-        PoolError::Backend(source) => is_transient(source) || source.code().is_none(),
+pub(super) fn no_connection(error: &PoolError) -> Error {
+    let transient = match error {
+        PoolError::Backend(source) | PoolError::PostCreateHook(HookError::Backend(source)) => {
+            is_transient(source) || source.code().is_none()
+        }
         PoolError::Timeout(_) => true,
         PoolError::Closed => return Error::Closed,
         _ => false,
     };
     Error::NoConnection {
-        reason: chain(&error),
+        reason: chain(error),
         transient,
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Starts listening and telling; ends when the store's hints are gone.
-    pub(crate) fn start(config: Config, hints: &Hints, outgoing: mpsc::UnboundedReceiver<Hint>) {
+    pub(crate) fn start(config: Config, hints: &Hints, outgoing: mpsc::Receiver<Hint>) {
         let listener = Self {
             config,
             here: hints.here(),
@@ -37,7 +37,7 @@ impl Listener {
         tokio::spawn(listener.run(outgoing));
     }
 
-    async fn run(self, mut outgoing: mpsc::UnboundedReceiver<Hint>) {
+    async fn run(self, mut outgoing: mpsc::Receiver<Hint>) {
         loop {
             match self.serve(&mut outgoing).await {
                 Ok(()) => return,
@@ -53,10 +53,10 @@ impl Listener {
     }
 
     /// Serves one connection until it breaks (an error) or nobody sends hints any more.
-    async fn serve(&self, outgoing: &mut mpsc::UnboundedReceiver<Hint>) -> Result<(), tokio_postgres::Error> {
+    async fn serve(&self, outgoing: &mut mpsc::Receiver<Hint>) -> Result<(), tokio_postgres::Error> {
         let (client, mut connection) = self.config.connect(NoTls).await?;
         let (here, own) = (self.here.clone(), self.name.clone());
-        let incoming = tokio::spawn(async move {
+        let mut incoming = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notice) = message? {
                     take(&here, &own, notice.payload());
@@ -69,7 +69,11 @@ impl Listener {
             .await?;
         // What was told while nobody listened is lost: look at everything once.
         self.here.send(Hint::Anything).ok();
-        let told = self.tell(&client, outgoing).await;
+        let told = tokio::select! {
+            told = self.tell(&client, outgoing) => told,
+            // The connection broke: the other servers' hints are missed from now on, so it is mended at once.
+            _ = &mut incoming => client.batch_execute("").await,
+        };
         incoming.abort();
         told
     }
@@ -77,7 +81,7 @@ impl Listener {
     async fn tell(
         &self,
         client: &Client,
-        outgoing: &mut mpsc::UnboundedReceiver<Hint>,
+        outgoing: &mut mpsc::Receiver<Hint>,
     ) -> Result<(), tokio_postgres::Error> {
         let statement = client.prepare("select pg_notify($1, $2)").await?;
         let mut hints = Vec::new();

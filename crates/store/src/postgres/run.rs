@@ -1,11 +1,12 @@
 //! Running an operation on PostgreSQL: begin, retry, commit, and find out when the answer to a commit is lost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use docket_core::random::{Random as _, SystemRandom};
+use tokio_postgres::error::SqlState;
 
 use super::PgTx;
-use super::connect::{Postgres, Route};
+use super::connect::{LIFE, Postgres, Route};
 use super::tx::{Commit, Mode};
 use crate::error::{Error, Result};
 use crate::store::Operation;
@@ -66,6 +67,7 @@ impl Postgres {
         operation: &impl Operation<P, T>,
     ) -> Result<Option<T>> {
         let connection = self.connection(route).await?;
+        let life = self.life();
         let mut tx = Tx {
             driver: Driver::Postgres(PgTx::new(connection, mode)),
         };
@@ -80,53 +82,95 @@ impl Postgres {
             }
             Ok(output) => match tx.commit().await? {
                 Commit::Done => Ok(Some(output)),
-                Commit::Unknown { xid } => Ok(self.was_committed(name, xid).await?.then_some(output)),
+                Commit::Unknown { xid } => Ok(self.was_committed(name, xid, life).await?.then_some(output)),
             },
         }
     }
 
-    /// Asks the database what became of a transaction whose commit was sent and whose answer was lost.
-    async fn was_committed(&self, name: &'static str, xid: i64) -> Result<bool> {
+    /// Asks the database what became of a transaction whose commit was sent and whose answer was lost. The transaction was begun in
+    /// the server's `life`. Whoever cannot be told hears that it is unknown; nothing is tried again on a guess.
+    async fn was_committed(&self, name: &'static str, xid: i64, life: i64) -> Result<bool> {
         let mut waits = Waits::new(self.patience);
         loop {
             match self.transaction_status(xid).await {
-                Ok(Some(status)) if status == "committed" => return Ok(true),
-                Ok(Some(status)) if status == "aborted" => return Ok(false),
+                Ok((Status::Aborted, _)) => return Ok(false),
+                Ok((Status::Committed, now)) if now == life => return Ok(true),
                 // Still in progress: the server has not yet noticed that we are gone.
-                Ok(Some(_)) => waits.next(name, None).await?,
-                Ok(None) => return Err(Error::UnknownCommit { operation: name }),
-                Err(error) if error.is_transient() => waits.next(name, Some(error)).await?,
-                Err(error) => return Err(error),
+                Ok((Status::InProgress, now)) if now == life => {}
+                // The server has crashed since, and nothing of ours had reached its disk: it has given our number to another.
+                Ok((Status::InProgress, _)) => return Ok(false),
+                // The server has crashed since: this is ours, or the other's that got our number.
+                Ok((Status::Committed | Status::Forgotten, _)) => {
+                    return Err(Error::UnknownCommit { operation: name });
+                }
+                Err(error) if error.is_transient() => {}
+                Err(error) => {
+                    tracing::warn!(
+                        operation = name,
+                        error = &error as &dyn std::error::Error,
+                        "what became of a commit cannot be found out"
+                    );
+                    return Err(Error::UnknownCommit { operation: name });
+                }
             }
+            waits.next(name, None).await?;
         }
     }
 
-    async fn transaction_status(&self, xid: i64) -> Result<Option<String>> {
+    /// What the server knows of a transaction, and its life.
+    async fn transaction_status(&self, xid: i64) -> Result<(Status, i64)> {
+        let failed = || Error::postgres("transaction_status");
         let connection = self.connection(Route::General).await?;
-        let row = connection
+        let life = connection.query_one(LIFE, &[]).await.map_err(failed())?;
+        let life = life.try_get(0).map_err(failed())?;
+        let asked = connection
             .query_one("select pg_xact_status($1::bigint::text::xid8)", &[&xid])
-            .await
-            .map_err(Error::postgres("transaction_status"))?;
-        row.try_get(0).map_err(Error::postgres("transaction_status"))
+            .await;
+        let status: Option<String> = match asked {
+            Ok(row) => row.try_get(0).map_err(failed())?,
+            // A number that was never given: it was, and a crash has taken it back with all that was done under it.
+            Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
+                return Ok((Status::Aborted, life));
+            }
+            Err(error) => return Err(failed()(error)),
+        };
+        let status = match status.as_deref() {
+            Some("committed") => Status::Committed,
+            Some("aborted") => Status::Aborted,
+            Some(_) => Status::InProgress,
+            None => Status::Forgotten,
+        };
+        Ok((status, life))
     }
 }
 
-/// Waits between tries: exponential with jitter, until the patience is used up.
+/// What a server says of a transaction.
+#[derive(Clone, Copy, Debug)]
+enum Status {
+    InProgress,
+    Committed,
+    Aborted,
+    /// Too long ago.
+    Forgotten,
+}
+
+/// Waits between tries: exponential with jitter, until the patience is used up, by waiting or by trying.
 struct Waits {
-    left: Duration,
+    until: Instant,
     next: Duration,
 }
 
 impl Waits {
-    const fn new(patience: Duration) -> Self {
+    fn new(patience: Duration) -> Self {
         Self {
-            left: patience,
+            until: instant() + patience,
             next: RETRY_FIRST,
         }
     }
 
     async fn next(&mut self, name: &'static str, failed: Option<Error>) -> Result<()> {
-        if self.left.is_zero() {
+        let left = self.until.saturating_duration_since(instant());
+        if left.is_zero() {
             return Err(failed.unwrap_or(Error::UnknownCommit { operation: name }));
         }
         tracing::debug!(
@@ -136,10 +180,16 @@ impl Waits {
         );
         let half = self.next / 2;
         let jitter = SystemRandom.below(u64::try_from(half.as_micros()).unwrap_or(u64::MAX) + 1);
-        let wait = (half + Duration::from_micros(jitter)).min(self.left);
-        tokio::time::sleep(wait).await;
-        self.left = self.left.saturating_sub(wait.max(Duration::from_millis(1)));
+        tokio::time::sleep((half + Duration::from_micros(jitter)).min(left)).await;
         self.next = (self.next * 2).min(RETRY_LONGEST);
         Ok(())
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "patience is measured in real time, whatever the clock of the rules shows"
+)]
+fn instant() -> Instant {
+    Instant::now()
 }

@@ -97,7 +97,7 @@ impl PgTx {
         let main = connection.query(&prepared, &params);
         let xid = async {
             match (self.mode, self.xid) {
-                (Mode::Write, None) => {
+                (Mode::Write, None) if statement.may_write() => {
                     connection
                         .query_one(&xid_prepared, &[])
                         .and_then(|row| async move { row.try_get(0) })

@@ -15,9 +15,17 @@ crate::statements! {
         "delete from hole where (lane_key, seq) in (
            select h.lane_key, h.seq from hole h join lane l on l.lane_key = h.lane_key
            where h.seq < l.head_seq limit $1)";
-    FINISHED = portable "items_finished" "
-select i.id from item i join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
-where j.state in (2, 3, 5) and not j.to_review and j.finished_at_ms <= $1 limit $2 for update skip locked";
+    FINISHED = split "items_finished"
+        "select i.id from collection c join item i on i.collection_key = c.collection_key and i.id < $3
+         left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
+         where ((j.state in (2, 3, 5) and not j.to_review and j.finished_at_ms <= $1)
+             or (i.lane_key is null and not i.to_review and i.updated_at_ms <= $1))
+         limit $2 for update of i skip locked"
+        "select i.id from collection c join item i on i.collection_key = c.collection_key and i.id < $3
+         left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
+         where ((j.state in (2, 3, 5) and not j.to_review and j.finished_at_ms <= $1)
+             or (i.lane_key is null and not i.to_review and i.updated_at_ms <= $1))
+         limit $2";
     VERSIONS_BLOBS = portable "item_version_blobs" "
 select blob_key from item_version where collection_key = $1 and item_id = $2 and blob_key is not null";
     DELETE_VERSIONS = portable "item_versions_delete" "
@@ -35,9 +43,10 @@ pub async fn sweep_holes(tx: &mut Tx, limit: u64) -> Result<u64> {
     tx.execute(&SWEEP_HOLES, params![limit]).await
 }
 
-/// Items whose last job ended before `until`, with no review to follow; locked.
+/// Items whose last job ended before `until`, or that arrived finished before it, with no review to follow; locked.
 pub async fn finished(tx: &mut Tx, until: Timestamp, limit: u64) -> Result<Vec<ItemId>> {
-    tx.rows(&FINISHED, params![until, limit])
+    // What was submitted later cannot have ended before: the ids, which begin with the time, bound the look.
+    tx.rows(&FINISHED, params![until, limit, ItemId::first_after(until)])
         .await?
         .into_iter()
         .map(|mut row| row.item(0))

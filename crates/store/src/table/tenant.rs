@@ -14,6 +14,7 @@ crate::statements! {
 insert into tier (name, uploads_per_hour, concurrent_jobs) values ($1, $2, $3)
 on conflict (name) do update set uploads_per_hour = excluded.uploads_per_hour, concurrent_jobs = excluded.concurrent_jobs";
     TIERS = portable "tiers" "select name, uploads_per_hour, concurrent_jobs from tier order by name";
+    SET_UP = portable "set_up_lock" "select name from tier order by name for no key update";
     TENANTS_OF_TIER = portable "tenants_of_tier" "
 select id from tenant where tier = $1 and concurrent_jobs is null order by id";
     PUT = portable "tenant_put" "
@@ -29,6 +30,8 @@ from tenant t join tier r on r.name = t.tier where t.id = $1";
 select at_ms, first from intake_slot where tenant_id = $1 and at_ms > $2 order by at_ms limit 1";
     NEWEST = portable "tenant_window_newest" "
 select at_ms from intake_slot where tenant_id = $1 order by at_ms desc limit 1";
+    AT_NUMBER = portable "tenant_window_at_number" "
+select at_ms from intake_slot where tenant_id = $1 and first <= $2 order by at_ms desc limit 1";
     RESERVED = portable "tenant_reserved" "
 select count(*) from upload where tenant_id = $1 and reserved and expires_at_ms > $2";
     TAKE = portable "tenant_take" "update tenant set intake_next = intake_next + $2 where id = $1";
@@ -79,6 +82,12 @@ pub async fn tier_put(tx: &mut Tx, tier: &Tier) -> Result<()> {
         .await
 }
 
+/// Waits for anybody else who sets something up, and lets nobody else do so until the end of the transaction: limits stand in
+/// tiers, tenants and lanes, and whoever writes one of them has to see the others as they are. Intake and claims are not held up.
+pub async fn lock_set_up(tx: &mut Tx) -> Result<()> {
+    tx.rows(&SET_UP, &[]).await.map(|_| ())
+}
+
 /// All tiers.
 pub async fn tiers(tx: &mut Tx) -> Result<Vec<Tier>> {
     let rows = tx.rows(&TIERS, &[]).await?;
@@ -121,27 +130,38 @@ pub async fn get(tx: &mut Tx, id: &str) -> Result<Option<Tenant>> {
 }
 
 /// Locks a tenant's window and reads it.
-pub async fn lock_window(tx: &mut Tx, id: &str, now: Timestamp) -> Result<Window> {
+pub async fn lock_window(tx: &mut Tx, id: &str, limit: UploadLimit, now: Timestamp) -> Result<Window> {
     let next = tx.row(&LOCK, params![id]).await?.count(0)?;
-    window_from(tx, id, next, now).await
+    window_from(tx, (id, limit), next, now).await
 }
 
 /// Reads a tenant's window as it is.
 pub async fn window(tx: &mut Tx, tenant: &Tenant, now: Timestamp) -> Result<Window> {
-    window_from(tx, &tenant.id, tenant.intake_next, now).await
+    window_from(tx, (&tenant.id, tenant.uploads), tenant.intake_next, now).await
 }
 
-async fn window_from(tx: &mut Tx, id: &str, next: u64, now: Timestamp) -> Result<Window> {
+async fn window_from(
+    tx: &mut Tx,
+    (id, limit): (&str, UploadLimit),
+    next: u64,
+    now: Timestamp,
+) -> Result<Window> {
     let oldest = tx.row_opt(&OLDEST, params![id, Window::cutoff(now)]).await?;
     let oldest = oldest
         .map(|mut row| Ok::<_, crate::Error>((row.time(0)?, row.count(1)?)))
         .transpose()?;
     let reserved = tx.row(&RESERVED, params![id, now]).await?.count(0)?;
-    Ok(Window {
+    let mut window = Window {
         next,
         oldest,
         reserved,
-    })
+        leaving: oldest.map(|(at, _)| at),
+    };
+    if let Some(number) = window.must_leave(limit) {
+        let at = tx.row_opt(&AT_NUMBER, params![id, number]).await?;
+        window.leaving = at.map(|mut row| row.time(0)).transpose()?.or(window.leaving);
+    }
+    Ok(window)
 }
 
 /// Counts `n` submissions, the tenant's window being locked. Moments never run backwards within a window, whatever the clock does.

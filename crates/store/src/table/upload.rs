@@ -16,7 +16,8 @@ delete from upload where id = $1 and not discarded and expires_at_ms > $2 return
 update upload set discarded = $2, reserved = $3, expires_at_ms = $4 where id = $1 and not discarded";
     DUE = portable "upload_due" "
 select id, blob_key from upload where expires_at_ms <= $1 order by expires_at_ms limit $2 for update skip locked";
-    MARK = portable "upload_mark" "update upload set discarded = $2, reserved = $3 where id = $1";
+    MARK = portable "upload_mark" "
+update upload set discarded = $2, reserved = $3, expires_at_ms = $4 where id = $1";
     DELETE = portable "upload_delete" "delete from upload where id = $1";
 }
 
@@ -63,12 +64,18 @@ pub async fn discard(tx: &mut Tx, id: UploadId, now: Timestamp) -> Result<()> {
         .map(|_| ())
 }
 
-/// Uploads whose bytes may go. They are marked, so that none of them can be finished any more.
-pub async fn mark_due(tx: &mut Tx, now: Timestamp, limit: u64) -> Result<Vec<(UploadId, String)>> {
+/// Uploads whose bytes may go. They are marked, so that none of them can be finished any more, and come up again at `again_at` should
+/// their bytes not be gone by then.
+pub async fn mark_due(
+    tx: &mut Tx,
+    now: Timestamp,
+    again_at: Timestamp,
+    limit: u64,
+) -> Result<Vec<(UploadId, String)>> {
     let mut due = Vec::new();
     for mut row in tx.rows(&DUE, params![now, limit]).await? {
         let (id, blob_key) = (UploadId::from_uuid(row.uuid(0)?), row.text(1)?);
-        tx.execute_one(&MARK, params![id, true, false]).await?;
+        tx.execute_one(&MARK, params![id, true, false, again_at]).await?;
         due.push((id, blob_key));
     }
     Ok(due)

@@ -6,7 +6,7 @@
 use docket_core::Timestamp;
 use docket_core::id::PipelineKey;
 
-use super::super::claim::{ClaimRequest, Claimed};
+use super::super::claim::{ClaimRequest, Claimed, Claims};
 use crate::error::{Error, Result};
 use crate::params;
 use crate::tx::Tx;
@@ -42,7 +42,7 @@ r as materialized (
          (sum(n) over (order by ord) - n)::bigint as lo, (sum(n) over (order by ord))::bigint as hi
   from unnest($2::text[], $3::bigint[], $4::bigint[]) with ordinality as r (worker, n, lease_ms, ord)),
 d as materialized (
-  select r.ord, c.lane_key, c.seq, coalesce(h.token, 0) + 1 as token, coalesce(h.retry_count, 0) as retry_count,
+  select r.ord, c.rank, c.lane_key, c.seq, coalesce(h.token, 0) + 1 as token, coalesce(h.retry_count, 0) as retry_count,
          $6::bigint + coalesce(r.lease_ms, p.lease_ms) as until_ms, p.version as pipeline_version, j.created_at_ms,
          h.token is not null or j.cause = 1 as resumed, j.item_id, j.item_version, k.id as collection_id, k.tenant_id,
          i.external_id, i.payload, i.blob_key is not null as has_content, i.media_type, i.filename,
@@ -76,7 +76,10 @@ lg as (
 select d.ord, d.lane_key, d.seq, d.token, d.retry_count, d.until_ms, d.pipeline_version, d.created_at_ms, d.resumed,
        d.item_id, d.item_version, d.collection_id, d.tenant_id, d.external_id, d.payload, d.has_content, d.media_type,
        d.filename, (select count(*) from u) as held
-from d order by d.ord, d.lane_key, d.seq";
+from d order by d.ord, d.rank";
+    CONTENDED = postgres "claim_contended" "
+select exists (select 1 from lane where pipeline_key = $1 and ready_key is not null)
+       and not exists (select 1 from pause where pipeline_key in (0, $1))";
 }
 
 /// The most jobs of one statement: their ranks share a turn's number.
@@ -87,7 +90,7 @@ pub(in crate::hot) async fn claim(
     pipeline: PipelineKey,
     requests: &[ClaimRequest],
     now: Timestamp,
-) -> Result<Vec<Claimed>> {
+) -> Result<Claims> {
     let total = requests
         .iter()
         .map(|request| request.limit)
@@ -112,8 +115,16 @@ pub(in crate::hot) async fn claim(
         now,
     ];
     let rows = tx.rows(&CLAIM, params).await?;
+    if rows.is_empty() {
+        let contended = tx.row(&CONTENDED, params![pipeline]).await?.bool(0)?;
+        return Ok(Claims {
+            jobs: Vec::new(),
+            contended,
+        });
+    }
     let found = rows.len() as u64;
-    rows.into_iter()
+    let jobs = rows
+        .into_iter()
         .map(|mut row| {
             let held = row.count(18)?;
             if held != found {
@@ -127,5 +138,9 @@ pub(in crate::hot) async fn claim(
             let request = row.count(0)? as usize - 1;
             Claimed::read(row, request)
         })
-        .collect()
+        .collect::<Result<_>>()?;
+    Ok(Claims {
+        jobs,
+        contended: false,
+    })
 }

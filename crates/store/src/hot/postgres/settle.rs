@@ -34,7 +34,7 @@ u as (
       worker = coalesce(d.worker, j.worker), started_at_ms = d.started_at_ms, pipeline_version = d.pipeline_version,
       to_review = d.state = 2 and d.to_review, finished_at_ms = case when d.state <> 0 then $19::bigint end,
       error = case when d.state <> 2 then coalesce(d.error, j.error) end,
-      failed_step = case when d.state <> 2 then coalesce(d.failed_step, j.failed_step) end,
+      failed_step = case when d.state = 2 then null when d.error is not null then d.failed_step else j.failed_step end,
       result = d.result, fields = d.fields, display_payload = d.display_payload,
       line_item_count = d.line_item_count, total_amount = d.total_amount
   from d

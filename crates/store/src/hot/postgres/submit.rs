@@ -35,7 +35,7 @@ ins as (
   select collection_key, id, external_id, content_hash, content_key, is_file, filename, media_type, size, blob_key,
          payload, metadata, fields, display_payload, confidence, line_item_count, total_amount, deadline_ms, to_review,
          submitted_by, lane_key, job_seq, $26::bigint, $26
-  from n order by collection_key, external_id, content_key
+  from n
   on conflict do nothing
   returning collection_key, id, lane_key, job_seq, to_review, submitted_by),
 ul as (
@@ -71,7 +71,15 @@ select null, null, pipeline_key from ul where ready group by pipeline_key";
 }
 
 pub(in crate::hot) async fn submit(tx: &mut Tx, items: &[NewItem], now: Timestamp) -> Result<Submission> {
-    let numbered = Numbered::of(items);
+    let mut numbered = Numbered::of(items);
+    // Two calls that insert the same items insert them in the same order, so that one waits for the other and none for both.
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|index| {
+        let item = &items[*index];
+        (item.collection, &item.external_id, item.content_key)
+    });
+    numbered.reorder(&order);
+    let items: Vec<&NewItem> = order.iter().map(|index| &items[*index]).collect();
     let digests = |of: fn(&NewItem) -> Option<Digest>| {
         Value::Blobs(
             items
@@ -146,6 +154,12 @@ struct Numbered {
 }
 
 impl Numbered {
+    fn reorder(&mut self, order: &[usize]) {
+        for entries in [&mut self.ranks, &mut self.offsets] {
+            *entries = order.iter().map(|index| entries[*index]).collect();
+        }
+    }
+
     fn of(items: &[NewItem]) -> Self {
         let mut counts = BTreeMap::new();
         let offsets: Vec<Option<i64>> = items

@@ -1,5 +1,7 @@
 //! Claim on SQLite.
 
+use std::collections::BTreeMap;
+
 use docket_core::Timestamp;
 use docket_core::id::{LaneKey, PipelineKey, Seq};
 
@@ -17,9 +19,20 @@ where pipeline_key = $1 and not exists (select 1 from pause where pipeline_key i
 select lane_key, head_seq, lim - active from lane
 where pipeline_key = $1 and ready_key is not null order by ready_key limit $2";
     FRONT = sqlite "claim_front" "
-select seq from hold indexed by hold_front where lane_key = $1 and kind = 3 order by seq limit $2";
+select 0, h.lane_key, h.seq, h.token + 1, h.retry_count, 0, 0, j.created_at_ms, 1, j.item_id, j.item_version, k.id,
+       k.tenant_id, i.external_id, i.payload, i.blob_key is not null, i.media_type, i.filename
+from hold h indexed by hold_front
+join job j on j.lane_key = h.lane_key and j.seq = h.seq
+join item i on i.collection_key = j.collection_key and i.id = j.item_id
+join collection k on k.collection_key = j.collection_key
+where h.lane_key = $1 and h.kind = 3 order by h.seq limit $2";
     TAIL = sqlite "claim_tail" "
-select seq from job where lane_key = $1 and seq >= $2 and state = 0 order by seq limit $3";
+select 0, j.lane_key, j.seq, 1, 0, 0, 0, j.created_at_ms, j.cause = 1, j.item_id, j.item_version, k.id, k.tenant_id,
+       i.external_id, i.payload, i.blob_key is not null, i.media_type, i.filename
+from job j
+join item i on i.collection_key = j.collection_key and i.id = j.item_id
+join collection k on k.collection_key = j.collection_key
+where j.lane_key = $1 and j.seq >= $2 and j.state = 0 order by j.seq limit $3";
     HOLD = sqlite "claim_hold" "
 insert into hold (lane_key, seq, kind, token, retry_count, worker, until_ms, lease_ms, started_at_ms, pipeline_version,
                   to_review)
@@ -32,14 +45,6 @@ on conflict (lane_key, seq) do update
     LANE = sqlite "claim_lane" "
 update lane set active = active + $2, queued = queued - $2, head_seq = max(head_seq, $3 + 1), served = $4
 where lane_key = $1";
-    JOB = sqlite "claim_job" "
-select 0, h.lane_key, h.seq, h.token, h.retry_count, h.until_ms, h.pipeline_version, j.created_at_ms,
-       h.token > 1 or j.cause = 1, j.item_id, j.item_version, k.id, k.tenant_id, i.external_id, i.payload,
-       i.blob_key is not null, i.media_type, i.filename
-from hold h join job j on j.lane_key = h.lane_key and j.seq = h.seq
-join item i on i.collection_key = j.collection_key and i.id = j.item_id
-join collection k on k.collection_key = j.collection_key
-where h.lane_key = $1 and h.seq = $2";
     LOG = sqlite "claim_log" "
 insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, details)
 values ($1, $2, $3, $4, $5, 'job.claimed', $6, $7)";
@@ -48,8 +53,7 @@ values ($1, $2, $3, $4, $5, 'job.claimed', $6, $7)";
 struct Candidate {
     turn: usize,
     lane_rank: usize,
-    lane: LaneKey,
-    seq: Seq,
+    job: Claimed,
 }
 
 pub(in crate::hot) async fn claim(
@@ -74,25 +78,24 @@ pub(in crate::hot) async fn claim(
         .enumerate()
         .flat_map(|(index, request)| std::iter::repeat_n((index, request), request.limit as usize));
     let mut claimed = Vec::with_capacity(chosen.len());
-    for candidate in chosen {
+    for Candidate { mut job, .. } in chosen {
         let Some((index, request)) = takers.next() else {
             break;
         };
         let lease_ms = request.lease_ms.unwrap_or(lease_ms);
-        let until = now.plus_ms(lease_ms);
+        (job.request, job.pipeline_version) = (index, version);
+        job.lease_expires_at = now.plus_ms(lease_ms);
         let hold = params![
-            candidate.lane,
-            candidate.seq,
+            job.lane,
+            job.seq,
             &request.worker,
-            until,
+            job.lease_expires_at,
             lease_ms,
             now,
             version,
             to_review
         ];
         tx.execute_one(&HOLD, hold).await?;
-        let row = tx.row(&JOB, params![candidate.lane, candidate.seq]).await?;
-        let job = Claimed::read(row, index)?;
         let actor = format!("worker:{}", request.worker);
         let details = format!("{{\"attempt\":{}}}", job.retry_count + 1);
         let entry = params![now, &job.tenant_id, job.item, job.lane, job.seq, actor, details];
@@ -113,17 +116,16 @@ async fn candidates(tx: &mut Tx, pipeline: PipelineKey, total: u64) -> Result<Ve
     let mut candidates = Vec::new();
     for (lane_rank, mut row) in lanes.into_iter().enumerate() {
         let (lane, head, room) = (row.lane(0)?, row.seq(1)?, row.int(2)?.min(most));
-        let mut seqs = tx.rows(&FRONT, params![lane, room]).await?;
-        let left = room - int_of(seqs.len() as u64);
+        let mut jobs = tx.rows(&FRONT, params![lane, room]).await?;
+        let left = room - int_of(jobs.len() as u64);
         if left > 0 {
-            seqs.extend(tx.rows(&TAIL, params![lane, head, left]).await?);
+            jobs.extend(tx.rows(&TAIL, params![lane, head, left]).await?);
         }
-        for (turn, mut row) in seqs.into_iter().enumerate() {
+        for (turn, row) in jobs.into_iter().enumerate() {
             candidates.push(Candidate {
                 turn,
                 lane_rank,
-                lane,
-                seq: row.seq(0)?,
+                job: Claimed::read(row, 0)?,
             });
         }
     }
@@ -135,17 +137,14 @@ async fn candidates(tx: &mut Tx, pipeline: PipelineKey, total: u64) -> Result<Ve
 /// Counts the jobs as active and sends their lanes to the end of the line.
 async fn serve_lanes(tx: &mut Tx, chosen: &[Candidate]) -> Result<()> {
     let turn = tx.row(&TURN, &[]).await?.int(0)?;
-    let mut lanes: Vec<(usize, LaneKey, i64, Seq, i64)> = Vec::new();
+    let mut lanes: BTreeMap<LaneKey, (i64, Seq, i64)> = BTreeMap::new();
     for (rank, candidate) in chosen.iter().enumerate() {
         let served = turn * 65_536 + int_of(rank as u64 + 1);
-        if lanes.len() <= candidate.lane_rank {
-            lanes.push((candidate.lane_rank, candidate.lane, 1, candidate.seq, served));
-        } else {
-            let lane = &mut lanes[candidate.lane_rank];
-            *lane = (lane.0, lane.1, lane.2 + 1, lane.3.max(candidate.seq), served);
-        }
+        let job = &candidate.job;
+        let lane = lanes.entry(job.lane).or_insert((0, job.seq, served));
+        *lane = (lane.0 + 1, lane.1.max(job.seq), served);
     }
-    for (_, lane, taken, last, served) in lanes {
+    for (lane, (taken, last, served)) in lanes {
         tx.execute_one(&LANE, params![lane, taken, last, served]).await?;
     }
     Ok(())

@@ -26,7 +26,7 @@ update job
 set state = $3, token = $4, retry_count = $5, worker = coalesce($6, worker), started_at_ms = $7, pipeline_version = $8,
     to_review = $9, finished_at_ms = $10,
     error = case when $3 <> 2 then coalesce($11, error) end,
-    failed_step = case when $3 <> 2 then coalesce($12, failed_step) end,
+    failed_step = case when $3 = 2 then null when $11 is not null then $12 else failed_step end,
     result = $13, fields = $14, display_payload = $15, line_item_count = $16, total_amount = $17
 where lane_key = $1 and seq = $2 returning item_id, collection_key";
     LANE = sqlite "settle_lane" "

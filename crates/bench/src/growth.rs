@@ -1,0 +1,128 @@
+//! What must not grow: the cost of a tenant at its limit, of finished rows, of an open transaction that holds back vacuum.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::Args;
+use crate::report::Report;
+use crate::scenario::{SIMPLE_UPDATE, drain};
+use crate::seed::{Seed, fill};
+use crate::site::{Site, connect};
+use crate::work;
+
+const LANES: u32 = 1_000;
+
+/// The scenarios of growth on PostgreSQL.
+pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
+    if args.wants("postgres: whale") {
+        whale(args, cluster, report).await?;
+    }
+    if !args.quick && args.wants("postgres: finished") {
+        finished(args, cluster, report).await?;
+    }
+    if !args.quick && args.wants("postgres: pinned") {
+        pinned(args, cluster, report).await?;
+    }
+    Ok(())
+}
+
+/// The same small lanes, without and with a tenant that has 900k jobs waiting behind its limit.
+async fn whale(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
+    let alone = "postgres: whale absent, 999 lanes, 4×10";
+    let beside = "postgres: whale beside (900k jobs at its limit), 4×10";
+    let mut site = Site::postgres(args, cluster).await?;
+    fill(
+        &site,
+        Seed {
+            lanes: LANES,
+            limit: 1,
+            jobs: 200_000,
+        },
+    )
+    .await?;
+    site.start_background().await?;
+    drain(args, &site, report, alone, (4, 10), &[SIMPLE_UPDATE]).await?;
+    if let Some(sql) = &site.sql {
+        // Lane 1 becomes the whale: its jobs come in through plain SQL, and one of them runs and never ends.
+        sql.batch_execute(
+            "create temp table w as select n from generate_series(0, 899999) n;
+             insert into item (collection_key, id, content_hash, is_file, size, payload, to_review, submitted_by, lane_key,
+                               job_seq, created_at_ms, updated_at_ms)
+             select 1, ('0198aaaa-0000-7000-8000-04' || lpad(to_hex(n), 10, '0'))::uuid, sha256(n::text::bytea), false, 2,
+                    '{}', false, 'bench', 1, l.next_seq + n, 0, 0 from w cross join lane l where l.lane_key = 1;
+             insert into job (lane_key, seq, collection_key, item_id, item_version, created_at_ms)
+             select 1, l.next_seq + n, 1, ('0198aaaa-0000-7000-8000-04' || lpad(to_hex(n), 10, '0'))::uuid, 1, 0
+             from w cross join lane l where l.lane_key = 1;
+             update lane set queued = queued + 900000, next_seq = next_seq + 900000 where lane_key = 1;
+             insert into delta (collection_key, to_status, n) values (1, 'queued', 900000);
+             drop table w",
+        )
+        .await?;
+        crate::baseline::settle(sql).await?;
+        sql.batch_execute("update lane set served = -9000000000000000000 where lane_key = 1")
+            .await?;
+    }
+    let held = site.engine.claim(work::claim(99, 1, 0)?).await?;
+    drain(args, &site, report, beside, (4, 10), &[SIMPLE_UPDATE, alone]).await?;
+    drop(held);
+    site.close().await
+}
+
+/// The same load on an empty table and on one with five million finished jobs.
+async fn finished(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
+    let fresh = "postgres: finished rows 0, 4×50";
+    let full = "postgres: finished rows 5M, 4×50";
+    let mut site = Site::postgres(args, cluster).await?;
+    fill(
+        &site,
+        Seed {
+            lanes: LANES,
+            limit: 5,
+            jobs: 500_000,
+        },
+    )
+    .await?;
+    site.start_background().await?;
+    drain(args, &site, report, fresh, (4, 50), &[SIMPLE_UPDATE]).await?;
+    if let Some(sql) = &site.sql {
+        // Numbers far below the lanes' own, as if they had run long ago.
+        sql.batch_execute(
+            "insert into job (lane_key, seq, collection_key, item_id, item_version, state, created_at_ms, finished_at_ms)
+             select n % 1000 + 1, -(n / 1000) - 1, n % 1000 + 1, '0198aaaa-0000-7000-8000-000000000000', 1, 2, 0, 0
+             from generate_series(0, 4999999) n",
+        )
+        .await?;
+        crate::baseline::settle(sql).await?;
+    }
+    drain(args, &site, report, full, (4, 50), &[SIMPLE_UPDATE, fresh]).await?;
+    site.close().await
+}
+
+/// The same load before and at the end of a minute in which an open transaction holds back vacuum.
+async fn pinned(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
+    let before = "postgres: pinned by nothing, 4×10";
+    let during = "postgres: pinned by a transaction open for 60 s, 4×10";
+    let mut site = Site::postgres(args, cluster).await?;
+    fill(
+        &site,
+        Seed {
+            lanes: LANES,
+            limit: 5,
+            jobs: 2_000_000,
+        },
+    )
+    .await?;
+    site.start_background().await?;
+    drain(args, &site, report, before, (4, 10), &[SIMPLE_UPDATE]).await?;
+    if let Some(url) = &site.url {
+        let pin = connect(url).await?;
+        pin.batch_execute("begin isolation level repeatable read; select count(*) from tier")
+            .await?;
+        let load = work::drain(&site, "load while pinned", 4, 10, Duration::from_secs(50));
+        load.await?;
+        drain(args, &site, report, during, (4, 10), &[SIMPLE_UPDATE, before]).await?;
+        pin.batch_execute("rollback").await?;
+    }
+    site.close().await
+}

@@ -1,0 +1,130 @@
+//! The results: a table for people, JSON for programs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use comfy_table::{Cell, CellAlignment, Table};
+use serde::Serialize;
+
+use crate::measure::Measured;
+
+/// One figure.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) per_second: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) done: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wal_bytes_per_job: Option<f64>,
+    /// Times a baseline of the same run.
+    pub(crate) ratios: BTreeMap<String, f64>,
+}
+
+/// All figures of a run.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Report {
+    quick: bool,
+    cores: usize,
+    figures: Vec<Figure>,
+}
+
+impl Report {
+    pub(crate) fn new(quick: bool) -> Self {
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        Self {
+            quick,
+            cores,
+            figures: Vec::new(),
+        }
+    }
+
+    /// Adds a figure with its ratios to these earlier ones.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        measured: &Measured,
+        wal_bytes: Option<u64>,
+        baselines: &[&str],
+    ) {
+        let ratio = |baseline: &&str| {
+            let base = self.figures.iter().find(|figure| figure.name == *baseline)?;
+            Some((base.name.clone(), measured.per_second / base.per_second))
+        };
+        let figure = Figure {
+            name: name.to_owned(),
+            per_second: measured.per_second,
+            p50_ms: measured.p50_ms,
+            p99_ms: measured.p99_ms,
+            done: measured.done,
+            wal_bytes_per_job: wal_bytes.map(|bytes| bytes as f64 / measured.done.max(1) as f64),
+            ratios: baselines.iter().filter_map(ratio).collect(),
+        };
+        println!("{}", line(&figure));
+        self.figures.push(figure);
+    }
+
+    pub(crate) fn table(&self) -> String {
+        let mut table = Table::new();
+        table.set_header([
+            "what",
+            "per second",
+            "p50 ms",
+            "p99 ms",
+            "WAL B/job",
+            "ratio to a baseline of this run",
+        ]);
+        for figure in &self.figures {
+            let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+            table.add_row([
+                Cell::new(&figure.name),
+                right(format!("{:.0}", figure.per_second)),
+                right(format!("{:.2}", figure.p50_ms)),
+                right(format!("{:.2}", figure.p99_ms)),
+                right(
+                    figure
+                        .wal_bytes_per_job
+                        .map_or_else(String::new, |bytes| format!("{bytes:.0}")),
+                ),
+                Cell::new(ratios(figure)),
+            ]);
+        }
+        table.to_string()
+    }
+
+    pub(crate) fn write_json(&self, path: &Path) -> Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("{} cannot be made", folder.display()))?;
+        }
+        std::fs::write(path, serde_json::to_string_pretty(self)?)
+            .with_context(|| format!("{} cannot be written", path.display()))
+    }
+}
+
+fn ratios(figure: &Figure) -> String {
+    figure
+        .ratios
+        .iter()
+        .map(|(name, ratio)| format!("{ratio:.2} × {name}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn line(figure: &Figure) -> String {
+    let wal = figure
+        .wal_bytes_per_job
+        .map_or_else(String::new, |bytes| format!("  {bytes:.0} B WAL/job"));
+    format!(
+        "{:<58} {:>9.0}/s  p50 {:.2} ms  p99 {:.2} ms{wal}  {}",
+        figure.name,
+        figure.per_second,
+        figure.p50_ms,
+        figure.p99_ms,
+        ratios(figure)
+    )
+}

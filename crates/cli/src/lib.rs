@@ -1,1 +1,0 @@
-//! Docket's cli.
