@@ -23,28 +23,7 @@ pub(crate) fn limit_for(lanes: u32) -> u32 {
 
 /// Everything on PostgreSQL.
 pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
-    let (url, name) = create_database(cluster).await?;
-    baseline::prepare_postgres(&connect(&url).await?).await?;
-    report.add(
-        SIMPLE_UPDATE,
-        &baseline::simple_update(&url, 16, args.window()).await?,
-        None,
-        &[],
-    );
-    report.add(
-        RAW_100,
-        &baseline::raw_skip_locked(&url, 4, 100, args.window()).await?,
-        None,
-        &[SIMPLE_UPDATE],
-    );
-    report.add(
-        RAW_1,
-        &baseline::raw_skip_locked(&url, 16, 1, args.window()).await?,
-        None,
-        &[SIMPLE_UPDATE],
-    );
-    drop_database(cluster, &name).await?;
-
+    postgres_baselines(args, cluster, report).await?;
     let baselines = &[SIMPLE_UPDATE, RAW_100];
     for (jobs, lanes) in depths(args.quick) {
         let label = format!(
@@ -108,6 +87,31 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
     .await?;
     pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     growth::postgres(args, cluster, report).await
+}
+
+/// What PostgreSQL does without Docket, on a database of its own.
+async fn postgres_baselines(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
+    let (url, name) = create_database(cluster).await?;
+    baseline::prepare_postgres(&connect(&url).await?).await?;
+    report.add(
+        SIMPLE_UPDATE,
+        &baseline::simple_update(&url, 16, args.window()).await?,
+        None,
+        &[],
+    );
+    report.add(
+        RAW_100,
+        &baseline::raw_skip_locked(&url, 4, 100, args.window()).await?,
+        None,
+        &[SIMPLE_UPDATE],
+    );
+    report.add(
+        RAW_1,
+        &baseline::raw_skip_locked(&url, 16, 1, args.window()).await?,
+        None,
+        &[SIMPLE_UPDATE],
+    );
+    drop_database(cluster, &name).await
 }
 
 /// Everything on SQLite.

@@ -8,6 +8,7 @@ use docket_core::random::SeededRandom;
 
 use crate::site::Site;
 
+/// When the first job was submitted; ten more follow every millisecond.
 const CREATED_MS: i64 = 1_790_000_000_000;
 
 /// How a site is filled.
@@ -52,17 +53,17 @@ async fn fill_postgres(sql: &tokio_postgres::Client, seed: Seed) -> Result<()> {
          create temp table seeded as
          select (n % {lanes} + 1)::integer as lane_key, n,
                 l.next_seq + n / {lanes} as seq,
-                (lpad(to_hex({CREATED_MS}), 12, '0') || '7000' || to_hex(8 + ((x.bits >> 60) & 3))
+                (lpad(to_hex({CREATED_MS} + n / 10), 12, '0') || '7000' || to_hex(8 + ((x.bits >> 60) & 3))
                  || lpad(to_hex(x.bits & 1152921504606846975), 15, '0'))::uuid as id
          from generate_series(0, {jobs} - 1) n join lane l on l.lane_key = n % {lanes} + 1
          cross join lateral (select ((n % {lanes} + 1) << 42) | ((l.next_seq + n / {lanes}) & 4398046511103) as bits) x;
          insert into item (collection_key, id, external_id, content_hash, is_file, size, payload, to_review, submitted_by,
                            lane_key, job_seq, created_at_ms, updated_at_ms)
          select lane_key, id, 'seed-' || seq, sha256(id::text::bytea), false, 130,
-                '{{\"document\":\"' || repeat('x', 110) || '\"}}', false, 'bench', lane_key, seq, {CREATED_MS}, {CREATED_MS}
+                '{{\"document\":\"' || repeat('x', 110) || '\"}}', false, 'bench', lane_key, seq, {CREATED_MS} + n / 10, {CREATED_MS} + n / 10
          from seeded order by n;
          insert into job (lane_key, seq, collection_key, item_id, item_version, created_at_ms)
-         select lane_key, seq, lane_key, id, 1, {CREATED_MS} from seeded order by n;
+         select lane_key, seq, lane_key, id, 1, {CREATED_MS} + n / 10 from seeded order by n;
          update lane l set queued = l.queued + s.n, next_seq = l.next_seq + s.n
          from (select lane_key, count(*) as n from seeded group by lane_key) s where s.lane_key = l.lane_key;
          insert into delta (collection_key, to_status, n)
@@ -112,19 +113,20 @@ fn fill_sqlite(path: &std::path::Path, seed: Seed) -> Result<()> {
     for n in 0..seed.jobs {
         let lane = u32::try_from(n % u64::from(seed.lanes))? + 1;
         let seq = bases[lane as usize - 1] + i64::try_from(n / u64::from(seed.lanes))?;
-        let id = ItemId::new(Timestamp::from_ms(CREATED_MS), CollectionKey(lane), &random);
+        let created_ms = CREATED_MS + i64::try_from(n / 10)?;
+        let id = ItemId::new(Timestamp::from_ms(created_ms), CollectionKey(lane), &random);
         let id = id.uuid().into_bytes();
         tx.prepare_cached(
             "insert into item (collection_key, id, external_id, content_hash, is_file, size, payload, to_review,
                                submitted_by, lane_key, job_seq, created_at_ms, updated_at_ms)
              values (?1, ?2, ?3, ?4, 0, 130, ?5, 0, 'bench', ?1, ?6, ?7, ?7)",
         )?
-        .execute((lane, id, format!("seed-{seq}"), [0_u8; 32], &payload, seq, CREATED_MS))?;
+        .execute((lane, id, format!("seed-{seq}"), [0_u8; 32], &payload, seq, created_ms))?;
         tx.prepare_cached(
             "insert into job (lane_key, seq, collection_key, item_id, item_version, created_at_ms)
              values (?1, ?2, ?1, ?3, 1, ?4)",
         )?
-        .execute((lane, seq, id, CREATED_MS))?;
+        .execute((lane, seq, id, created_ms))?;
     }
     let per_lane = "select lane_key, count(*) as n from job j where state = 0 and seq >=
                       (select next_seq from lane l where l.lane_key = j.lane_key) group by lane_key";

@@ -67,7 +67,7 @@ fn parse(what: &'static str, text: &str) -> Refused<Uuid> {
     Uuid::try_parse(text)
         .ok()
         .filter(|id| id.get_version_num() == 7)
-        .ok_or_else(|| Refusal::not_found(what, text.chars().take(64).collect::<String>()))
+        .ok_or_else(|| Refusal::not_found(what, &text.chars().take(64).collect::<String>()))
 }
 
 macro_rules! outside_id {

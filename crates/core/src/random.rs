@@ -19,6 +19,10 @@ pub struct SystemRandom;
 
 impl Random for SystemRandom {
     #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the source that asks the system"
+    )]
+    #[expect(
         clippy::expect_used,
         reason = "a machine without randomness cannot run Docket safely"
     )]

@@ -105,7 +105,7 @@ impl Refusal {
     }
 
     /// There is no such thing.
-    pub fn not_found(what: &'static str, id: impl ToString) -> Self {
+    pub fn not_found(what: &'static str, id: &(impl ToString + ?Sized)) -> Self {
         Self::NotFound {
             what: Cow::Borrowed(what),
             id: id.to_string(),

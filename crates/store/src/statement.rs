@@ -2,7 +2,8 @@
 //!
 //! Portable SQL is written once, in PostgreSQL's notation (`$1`, `for update`); SQLite reads the same text with its own
 //! placeholders and without locks, which its exclusive write transactions make needless. Where the two must differ, both
-//! texts stand side by side. Every statement is declared through [`statements!`], so that a test can prepare them all.
+//! texts stand side by side. Every statement is declared through [`statements!`](crate::statements), so that a
+//! test can prepare them all.
 
 use std::sync::OnceLock;
 

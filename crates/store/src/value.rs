@@ -16,9 +16,10 @@ use crate::error::{Error, Result};
 type BoxError = Box<dyn std::error::Error + Sync + Send>;
 
 /// One value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Value {
+    #[default]
     Null,
     Bool(bool),
     Int(i64),
@@ -229,12 +230,6 @@ macro_rules! column {
     };
 }
 
-impl Default for Value {
-    fn default() -> Self {
-        Self::Null
-    }
-}
-
 /// Reading takes the value out of the row: each column is read once.
 impl Row {
     column!(
@@ -272,10 +267,10 @@ impl Row {
         time, opt_time, Timestamp, |v| match v { Value::Int(v) => Some(Timestamp::from_ms(v)), _ => None });
     column!(
         /// A lane's key.
-        lane, opt_lane, LaneKey, |v| key(v).map(LaneKey));
+        lane, opt_lane, LaneKey, |v| key(&v).map(LaneKey));
     column!(
         /// A collection's key.
-        collection, opt_collection, CollectionKey, |v| key(v).map(CollectionKey));
+        collection, opt_collection, CollectionKey, |v| key(&v).map(CollectionKey));
     column!(
         /// A pipeline's key.
         pipeline, opt_pipeline, PipelineKey, |v| match v { Value::Int(v) => Some(PipelineKey(v)), _ => None });
@@ -302,9 +297,9 @@ impl Row {
     }
 }
 
-fn key(value: Value) -> Option<u32> {
+fn key(value: &Value) -> Option<u32> {
     match value {
-        Value::Int(v) => u32::try_from(v).ok(),
+        Value::Int(v) => u32::try_from(*v).ok(),
         _ => None,
     }
 }

@@ -13,10 +13,15 @@ mod cluster;
 mod database;
 pub mod load;
 pub mod model;
+pub mod outage;
+mod plain;
+pub mod proxy;
+pub mod race;
 mod world;
 
 pub use cluster::Cluster;
 pub use database::Database;
+pub use plain::Plain;
 pub use world::{FILE_MAX, World, WorldConfig, names};
 
 /// Runs each test on SQLite and on PostgreSQL. A test takes a [`World`] and ends with the doctor, who must find nothing.

@@ -9,8 +9,7 @@
 use std::time::Duration;
 
 use docket_engine::{PauseTarget, Release};
-use docket_testkit::load::Plain;
-use docket_testkit::{Database, World, names};
+use docket_testkit::{Database, Plain, World, names};
 
 /// A world in which every count is above zero: jobs leased, delayed, put back, queued, cancelled and completed.
 async fn lively(database: Database) -> World {

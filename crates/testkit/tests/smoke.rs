@@ -1,5 +1,7 @@
 //! The shortest way through: submit, claim, complete.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use docket_core::item::ItemStatus;
 use docket_testkit::{World, on_both};
 

@@ -90,7 +90,7 @@ async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
         PauseTarget::Lane(tenant, name) => {
             let key: Result<PipelineKey> = key_of(tx, name).await;
             let lane = lane::of(tx, tenant.as_str(), key?).await?;
-            let lane = lane.ok_or_else(|| Refusal::not_found("lane", format!("{tenant} in {name}")))?;
+            let lane = lane.ok_or_else(|| Refusal::not_found("lane", &format!("{tenant} in {name}")))?;
             lane::set_paused(tx, lane, true).await?;
             PauseScope::Lane(lane)
         }
@@ -112,7 +112,7 @@ async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
 async fn pause_lift(tx: &mut Tx, who: &Operator, id: PauseId, now: Timestamp) -> Result<Option<PipelineKey>> {
     let lifted = pause::delete(tx, id)
         .await?
-        .ok_or_else(|| Refusal::not_found("pause", id))?;
+        .ok_or_else(|| Refusal::not_found("pause", &id))?;
     let details = json!({ "pauseId": id, "scope": lifted.scope.as_str() });
     log::append(
         tx,

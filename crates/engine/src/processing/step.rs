@@ -71,7 +71,7 @@ async fn step_put(tx: &mut Tx, p: &Put) -> Result<()> {
     step::put(tx, lane, seq, name, &p.output, p.now).await?;
     let row = job::get(tx, lane, seq)
         .await?
-        .ok_or_else(|| Refusal::not_found("job", p.done.job))?;
+        .ok_or_else(|| Refusal::not_found("job", &p.done.job))?;
     let owner = collection::by_key(tx, row.collection).await?;
     let tenant_id = owner.map(|collection| collection.tenant_id).unwrap_or_default();
     let actor = format!("worker:{}", held.worker.unwrap_or_default());

@@ -214,7 +214,7 @@ impl Engine {
             .await?;
         let key = find
             .blob_key
-            .ok_or_else(|| Refusal::not_found("file of item", id))?;
+            .ok_or_else(|| Refusal::not_found("file of item", &id))?;
         self.blobs.read(&key).await
     }
 }
@@ -224,7 +224,7 @@ pub(crate) async fn item_of_tenant(tx: &mut Tx, scope: &Scope, id: ItemId) -> Re
     let found = item::get(tx, id)
         .await?
         .filter(|item| item.tenant_id == scope.tenant.as_str());
-    found.ok_or_else(|| Refusal::not_found("item", id).into())
+    found.ok_or_else(|| Refusal::not_found("item", &id).into())
 }
 
 /// A collection of the asking tenant; anybody else's is not there.
@@ -349,7 +349,7 @@ async fn job_view(tx: &mut Tx, job: &Job, definitions: &Definitions) -> Result<J
     let delayed = held.as_ref().filter(|hold| hold.kind == HoldKind::Delayed);
     let lane = lane::get(tx, job.lane)
         .await?
-        .ok_or_else(|| Refusal::not_found("lane", job.lane.0))?;
+        .ok_or_else(|| Refusal::not_found("lane", &job.lane.0))?;
     let (pipeline, present) = docket_store::table::pipeline::name(tx, lane.pipeline).await?;
     let version = held
         .as_ref()

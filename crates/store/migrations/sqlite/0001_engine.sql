@@ -159,6 +159,7 @@ create table correction (
   primary key (collection_key, item_id, name)
 ) strict, without rowid;
 
+-- Rows lie in the order in which they were made, whatever their lane: jobs that end together then share pages of the WAL.
 create table job (
   lane_key         integer  not null,
   seq              integer   not null,
@@ -185,7 +186,7 @@ create table job (
   started_at_ms    integer,
   finished_at_ms   integer,
   primary key (lane_key, seq)
-) strict, without rowid;
+) strict;
 
 create table job_step (
   lane_key        integer not null,

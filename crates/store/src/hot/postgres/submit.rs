@@ -71,15 +71,7 @@ select null, null, pipeline_key from ul where ready group by pipeline_key";
 }
 
 pub(in crate::hot) async fn submit(tx: &mut Tx, items: &[NewItem], now: Timestamp) -> Result<Submission> {
-    let mut numbered = Numbered::of(items);
-    // Two calls that insert the same items insert them in the same order, so that one waits for the other and none for both.
-    let mut order: Vec<usize> = (0..items.len()).collect();
-    order.sort_by_key(|index| {
-        let item = &items[*index];
-        (item.collection, &item.external_id, item.content_key)
-    });
-    numbered.reorder(&order);
-    let items: Vec<&NewItem> = order.iter().map(|index| &items[*index]).collect();
+    let (items, numbered) = in_order(items);
     let digests = |of: fn(&NewItem) -> Option<Digest>| {
         Value::Blobs(
             items
@@ -142,6 +134,19 @@ pub(in crate::hot) async fn submit(tx: &mut Tx, items: &[NewItem], now: Timestam
         }
     }
     Ok(submission)
+}
+
+/// The items in the order in which they are inserted, with their numbers. Two calls that insert the same items insert them in the
+/// same order, so that one waits for the other and none for both.
+fn in_order(items: &[NewItem]) -> (Vec<&NewItem>, Numbered) {
+    let mut numbered = Numbered::of(items);
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|index| {
+        let item = &items[*index];
+        (item.collection, &item.external_id, item.content_key)
+    });
+    numbered.reorder(&order);
+    (order.iter().map(|index| &items[*index]).collect(), numbered)
 }
 
 /// The lanes of a call in order of their keys, how many numbers each gives, and each item's lane and offset there.

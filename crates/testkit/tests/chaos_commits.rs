@@ -1,0 +1,218 @@
+//! Answers to commits are lost on the way from PostgreSQL (rule A3): what became of them is found out and never guessed, and where
+//! it cannot be found out, that is said.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where it cannot go on, and says what it has measured"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use docket_core::random::{Random as _, SeededRandom};
+use docket_engine::{Claim, Complete, Engine, Error};
+use docket_testkit::load;
+use docket_testkit::outage::{plain_client, server, submit, waiting_claim, within};
+use docket_testkit::proxy::Proxy;
+use docket_testkit::{Cluster, Database, Plain};
+
+/// Every third commit is cut, before it reaches the server or after: each answer agrees with the tables (A3).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_was_lost_is_resolved_not_guessed() {
+    within(90, async {
+        let database = Database::postgres().await;
+        let url = database.url.clone().unwrap();
+        let proxy = Proxy::before(&url).await;
+        let through = proxy.url(&url);
+        let engine = server(&database, |postgres| postgres.url = through).await;
+        load::prepare(&engine).await.unwrap();
+        proxy.mood.every.store(3, Ordering::SeqCst);
+        let submitters: Vec<_> = (0..4)
+            .map(|n| {
+                let engine = engine.clone();
+                tokio::spawn(async move {
+                    let random = SeededRandom::new(n);
+                    let mut taken = BTreeMap::new();
+                    for k in 0..50 {
+                        let name = format!("doc-{n}-{k}");
+                        let (tenant, _) = load::TENANTS[random.below(4) as usize];
+                        let item = submit(&engine, tenant, &name).await.unwrap();
+                        assert!(!item.duplicate, "{name} is new, yet the answer is {item:?}");
+                        taken.insert(name, item.id.uuid().simple().to_string());
+                    }
+                    taken
+                })
+            })
+            .collect();
+        let mut taken = BTreeMap::new();
+        for submitter in submitters {
+            taken.extend(submitter.await.unwrap());
+        }
+        // Claims and completions are answered as rightly: each job is given out once and completed once.
+        let facts = claim_and_complete_all(&engine, taken.len()).await;
+        let (after, before) = (&proxy.mood.cut_after, &proxy.mood.cut_before);
+        println!(
+            "{} commits lost their answer, {} were lost",
+            after.load(Ordering::SeqCst),
+            before.load(Ordering::SeqCst)
+        );
+        assert!(after.load(Ordering::SeqCst) > 30 && before.load(Ordering::SeqCst) > 15);
+        let plain = Plain::of(&database);
+        let there: BTreeMap<_, _> = plain
+            .rows("select external_id, id from item")
+            .await
+            .into_iter()
+            .map(|row| (row[0].clone(), row[1].clone()))
+            .collect();
+        assert_eq!(there, taken);
+        assert_eq!(facts, taken.len());
+        load::verify(&plain, &[]).await;
+        let found = engine.doctor().await.unwrap();
+        assert!(found.is_empty(), "{found:?}");
+    })
+    .await;
+}
+
+async fn claim_and_complete_all(engine: &Engine, jobs: usize) -> usize {
+    let mut done = 0;
+    for _ in 0..2_000 {
+        if done == jobs {
+            break;
+        }
+        let claim = Claim {
+            limit: 3,
+            ..waiting_claim(100)
+        };
+        let claimed = engine.claim(claim).await.unwrap();
+        for job in &claimed {
+            assert_eq!(
+                job.token.0, 1,
+                "job {} was given out before, and nobody was told",
+                job.id
+            );
+        }
+        if claimed.is_empty() {
+            continue;
+        }
+        let calls = claimed
+            .iter()
+            .map(|job| Complete::new(job.id, job.token))
+            .collect();
+        for result in engine.complete(calls).await.unwrap() {
+            assert!(
+                !result.unwrap().repeated,
+                "a job was completed, and nobody was told"
+            );
+            done += 1;
+        }
+    }
+    done
+}
+
+/// The answer is lost, and the database then stays away for longer than anybody waits: the caller hears that nobody knows, and
+/// nothing is tried again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_cannot_be_asked_for_is_said_to_be_unknown() {
+    within(60, async {
+        for before in [false, true] {
+            let database = Database::postgres().await;
+            let url = database.url.clone().unwrap();
+            let proxy = Proxy::before(&url).await;
+            let through = proxy.url(&url);
+            let engine = server(&database, |postgres| {
+                postgres.url = through;
+                postgres.patience = Duration::from_millis(700);
+            })
+            .await;
+            load::prepare(&engine).await.unwrap();
+            submit(&engine, "one", "warm").await.unwrap();
+            proxy.mood.only_before.store(before, Ordering::SeqCst);
+            proxy.mood.only_after.store(!before, Ordering::SeqCst);
+            proxy.mood.closes.store(true, Ordering::SeqCst);
+            proxy.mood.every.store(1, Ordering::SeqCst);
+            // Whoever rides in the transaction that is cut hears that it is unknown; the others cannot even begin.
+            let calls: Vec<_> = (0..6)
+                .map(|n| {
+                    let engine = engine.clone();
+                    tokio::spawn(async move { submit(&engine, "one", &format!("doc-{n}")).await })
+                })
+                .collect();
+            let (mut unknown, mut away) = (0, 0);
+            for call in calls {
+                match call.await.unwrap() {
+                    Err(Error::UnknownCommit { .. }) => unknown += 1,
+                    Err(error) if error.is_transient() => away += 1,
+                    other => panic!("the database cannot be reached, yet: {other:?}"),
+                }
+            }
+            println!("{unknown} are unknown, {away} could not begin");
+            assert!(unknown >= 1, "one commit lost its answer");
+            // The way is free again: those that are there are there once, and nothing comes after.
+            proxy.mood.every.store(0, Ordering::SeqCst);
+            proxy.mood.closed.store(false, Ordering::SeqCst);
+            submit(&engine, "one", "after").await.unwrap();
+            let plain = Plain::of(&database);
+            let there = plain
+                .number("select count(*) from item where external_id like 'doc-%'")
+                .await;
+            assert!(
+                if before { there == 0 } else { there == unknown },
+                "{there} of {unknown}"
+            );
+            let found = engine.doctor().await.unwrap();
+            assert!(found.is_empty(), "{found:?}");
+        }
+    })
+    .await;
+}
+
+/// After a crash the server may give a transaction's number once more, if nothing of the first had reached the disk. That the
+/// second was committed proves nothing about the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_given_twice_after_a_crash_proves_nothing() {
+    within(90, async {
+        // Nothing is written but by commits, so that what is not committed is lost for sure.
+        let cluster = Cluster::start("-c wal_writer_delay=10s -c bgwriter_delay=10s -c autovacuum=off").await;
+        let database = cluster.database().await;
+        let url = database.url.clone().unwrap();
+        let proxy = Proxy::before(&url).await;
+        let through = proxy.url(&url);
+        let engine = server(&database, |postgres| postgres.url = through).await;
+        load::prepare(&engine).await.unwrap();
+        submit(&engine, "one", "warm").await.unwrap();
+        proxy.mood.only_before.store(true, Ordering::SeqCst);
+        proxy.mood.holds.store(true, Ordering::SeqCst);
+        proxy.mood.closes.store(true, Ordering::SeqCst);
+        proxy.mood.every.store(1, Ordering::SeqCst);
+        let calling = engine.clone();
+        let call = tokio::spawn(async move { submit(&calling, "one", "doc").await });
+        while proxy.mood.cut_before.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        cluster.kill().await;
+        cluster.start_again().await;
+        // Others use the server before the engine can ask.
+        let other = plain_client(&url).await.unwrap();
+        other.batch_execute("create table other (n int)").await.unwrap();
+        for n in 0..200 {
+            other
+                .execute("insert into other values ($1)", &[&n])
+                .await
+                .unwrap();
+        }
+        proxy.mood.every.store(0, Ordering::SeqCst);
+        proxy.mood.closed.store(false, Ordering::SeqCst);
+        let said = call.await.unwrap();
+        let plain = Plain::of(&database);
+        let there = plain
+            .number("select count(*) from item where external_id = 'doc'")
+            .await;
+        match &said {
+            Ok(item) => assert_eq!(there, 1, "acknowledged as {item:?}, and not there"),
+            Err(Error::UnknownCommit { .. }) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    })
+    .await;
+}
