@@ -49,6 +49,11 @@ fn compose(at: Timestamp, key: u32, low: u64) -> Uuid {
     Uuid::from_u64_pair(high, low)
 }
 
+/// Whether it can be the key of anything: what is not is nobody's id, and is not asked of a database whose columns could not hold it.
+fn is_key(key: u32) -> bool {
+    key != 0 && u64::from(key) <= KEY_MAX
+}
+
 fn key_of(id: Uuid) -> u32 {
     let (high, low) = id.as_u64_pair();
     let key = ((high & 0xFFF) << 20) | ((low >> LOW_BITS) & 0xF_FFFF);
@@ -66,7 +71,7 @@ fn created_of(id: Uuid) -> Timestamp {
 fn parse(what: &'static str, text: &str) -> Refused<Uuid> {
     Uuid::try_parse(text)
         .ok()
-        .filter(|id| id.get_version_num() == 7)
+        .filter(|id| id.get_version_num() == 7 && is_key(key_of(*id)))
         .ok_or_else(|| Refusal::not_found(what, &text.chars().take(64).collect::<String>()))
 }
 
@@ -74,8 +79,22 @@ macro_rules! outside_id {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
+        #[serde(try_from = "String", into = "String")]
         pub struct $name(Uuid);
+
+        impl TryFrom<String> for $name {
+            type Error = Refusal;
+
+            fn try_from(text: String) -> Refused<Self> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.to_string()
+            }
+        }
 
         impl $name {
             /// The id as it is stored.
@@ -179,16 +198,14 @@ impl JobId {
 impl UploadId {
     /// A new upload.
     pub fn new(at: Timestamp, random: &dyn Random) -> Self {
-        let bits = random.next_u64();
-        Self(compose(at, (bits >> 32) as u32, random.next_u64()))
+        Self(compose(at, draw_key(random), random.next_u64()))
     }
 }
 
 impl PauseId {
     /// A new pause.
     pub fn new(at: Timestamp, random: &dyn Random) -> Self {
-        let bits = random.next_u64();
-        Self(compose(at, (bits >> 32) as u32, random.next_u64()))
+        Self(compose(at, draw_key(random), random.next_u64()))
     }
 }
 
@@ -199,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_job_id_is_the_jobs_address() {
-        for (lane, seq) in [(1, 0), (u32::MAX, LOW_MASK), (0xABCD_EF01, 123_456_789)] {
+        for (lane, seq) in [(1, 0), (i32::MAX as u32, LOW_MASK), (0x2BCD_EF01, 123_456_789)] {
             let at = Timestamp::from_ms(1_790_000_000_123);
             let id = JobId::new(at, LaneKey(lane), Seq(seq));
             assert_eq!((id.lane().0, id.seq().0, id.created_at()), (lane, seq, at));
@@ -228,6 +245,15 @@ mod tests {
             &"9".repeat(10_000),
         ] {
             assert_eq!(text.parse::<ItemId>().unwrap_err().code(), "not_found", "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_whose_key_cannot_be_is_not_found() {
+        for key in [0, i32::MAX as u32 + 1, u32::MAX] {
+            let id = JobId::new(Timestamp::from_ms(1), LaneKey(key), Seq(1)).to_string();
+            assert_eq!(id.parse::<JobId>().unwrap_err().code(), "not_found");
+            assert!(serde_json::from_value::<JobId>(serde_json::Value::String(id)).is_err());
         }
     }
 

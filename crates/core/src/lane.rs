@@ -57,6 +57,22 @@ impl LaneCounts {
     }
 }
 
+/// How many jobs each lane gives at the most when `wanted` are dealt out one a lane in each round: the smallest number with which
+/// lanes that can give as many as `supplies` says give `wanted` between them, or all they have.
+pub fn rounds_for(wanted: u64, supplies: &[u64]) -> u64 {
+    let mut sorted = supplies.to_vec();
+    sorted.sort_unstable();
+    let mut given = 0;
+    for (index, supply) in sorted.iter().enumerate() {
+        let lanes = (sorted.len() - index) as u64;
+        if given + supply * lanes >= wanted {
+            return (wanted - given).div_ceil(lanes);
+        }
+        given += supply;
+    }
+    sorted.last().copied().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +101,25 @@ mod tests {
                 ready,
                 "{counts:?} paused {paused} strict {strict}"
             );
+        }
+    }
+
+    #[test]
+    fn no_more_rounds_are_dealt_than_are_wanted() {
+        for (wanted, supplies, rounds) in [
+            (10, &[][..], 0),
+            (10, &[5], 5),
+            (3, &[5], 3),
+            (4, &[5, 5], 2),
+            (5, &[5, 5], 3),
+            (7, &[1, 5, 5], 3),
+            (11, &[1, 5, 5], 5),
+            (50, &[1, 5, 5], 5),
+            (1000, &[1000; 300], 4),
+            (2, &[1, 1, 1, 1], 1),
+            (0, &[1, 1], 0),
+        ] {
+            assert_eq!(rounds_for(wanted, supplies), rounds, "{wanted} of {supplies:?}");
         }
     }
 

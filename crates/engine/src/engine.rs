@@ -75,6 +75,8 @@ pub(crate) struct Kernel {
     pub(crate) wait_began: Notify,
     /// When the reaper means to look again, in milliseconds since the epoch.
     pub(crate) next_reap_ms: AtomicI64,
+    /// The earliest end of the leases given out here since the reaper last looked.
+    pub(crate) earliest_lease_ms: AtomicI64,
     pub(crate) config: EngineConfig,
 }
 
@@ -90,7 +92,8 @@ impl Kernel {
 impl Kernel {
     /// A lease ends at this moment: the reaper looks then, if it did not mean to look before.
     pub(crate) fn lease_ends(&self, until: Timestamp) {
-        if self.next_reap_ms.fetch_min(until.ms(), Ordering::Relaxed) > until.ms() {
+        self.earliest_lease_ms.fetch_min(until.ms(), Ordering::SeqCst);
+        if until.ms() < self.next_reap_ms.load(Ordering::SeqCst) {
             self.wait_began.notify_one();
         }
     }
@@ -126,7 +129,8 @@ impl Engine {
             definitions: Arc::default(),
             sightings: Sightings::default(),
             wait_began: Notify::new(),
-            next_reap_ms: AtomicI64::new(i64::MAX),
+            next_reap_ms: AtomicI64::new(i64::MIN),
+            earliest_lease_ms: AtomicI64::new(i64::MAX),
             config,
         });
         let batches = Arc::new(Batches::start(&kernel));

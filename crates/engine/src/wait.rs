@@ -3,12 +3,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use docket_core::id::PipelineKey;
 use docket_store::Hint;
 use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+
+/// This often one who waits for a pipeline looks without a hint, should one have been lost.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 type Bells = Arc<Mutex<HashMap<PipelineKey, Arc<Notify>>>>;
 
@@ -24,11 +28,15 @@ impl Waiters {
             bells: Arc::clone(&bells),
         };
         tokio::spawn(async move {
+            let mut look = tokio::time::interval(LOOK_EVERY);
             loop {
-                match hints.recv().await {
-                    Ok(Hint::Ready(pipeline)) => ring(&bells, Some(pipeline)),
-                    Ok(Hint::Anything) | Err(RecvError::Lagged(_)) => ring(&bells, None),
-                    Err(RecvError::Closed) => return,
+                tokio::select! {
+                    hint = hints.recv() => match hint {
+                        Ok(Hint::Ready(pipeline)) => ring(&bells, Some(pipeline)),
+                        Ok(Hint::Anything) | Err(RecvError::Lagged(_)) => ring(&bells, None),
+                        Err(RecvError::Closed) => return,
+                    },
+                    _ = look.tick() => ring(&bells, None),
                 }
             }
         });

@@ -67,6 +67,36 @@ async fn assert_wakes(engine: &Engine, mut event: impl AsyncFnMut(usize, Option<
 }
 
 on_both! {
+    async fn a_claim_whose_caller_has_gone_is_handed_back(world: &World) {
+        world.lanes(1, &["acme"]).await;
+        let claim = |wait_ms| Claim {
+            pipeline: names::pipeline("work"),
+            worker: names::worker("w"),
+            limit: 1,
+            lease_ms: None,
+            wait_ms,
+        };
+        for round in 0..30 {
+            let engine = world.engine.clone();
+            let gone = tokio::spawn({
+                let claim = claim(10_000);
+                async move { engine.claim(claim).await }
+            });
+            tokio::task::yield_now().await;
+            world.submit_one("acme", &format!("doc-{round}")).await;
+            tokio::time::sleep(std::time::Duration::from_micros(150 * round)).await;
+            gone.abort();
+            let jobs = match gone.await {
+                // It was faster than its end: the caller has the job.
+                Ok(jobs) => jobs.unwrap(),
+                // The lease would last ten minutes of a clock that stands still: only a job that was handed back comes again.
+                Err(_) => world.engine.claim(claim(10_000)).await.unwrap(),
+            };
+            let job = jobs.first().unwrap_or_else(|| panic!("round {round}: the job is with nobody"));
+            world.complete(job.id, job.token).await.unwrap();
+        }
+    }
+
     async fn a_submission_wakes_a_waiting_worker(world: &World) {
         world.lanes(10, &["acme"]).await;
         assert_wakes(&world.engine, async |round, _| {

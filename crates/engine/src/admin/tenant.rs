@@ -73,9 +73,7 @@ async fn tiers_seed(tx: &mut Tx, now: Timestamp) -> Result<()> {
 async fn tier_put(tx: &mut Tx, who: &Operator, tier: &Tier, now: Timestamp) -> Result<()> {
     tenant::lock_set_up(tx).await?;
     tenant::tier_put(tx, tier).await?;
-    for id in tenant::of_tier(tx, &tier.name).await? {
-        lane::set_limit(tx, &id, tier.concurrent_jobs).await?;
-    }
+    lane::set_limit_of_tier(tx, &tier.name, tier.concurrent_jobs).await?;
     let details =
         json!({ "tier": tier.name, "uploads": tier.uploads, "concurrentJobs": tier.concurrent_jobs });
     log::append(

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use docket_core::Timestamp;
 use docket_store::Result;
 use docket_store::table::hold;
 
@@ -14,20 +15,27 @@ const REST: Duration = Duration::from_millis(20);
 impl Engine {
     /// Settles what is due; when the next is, where that is known.
     pub async fn reaper_run_once(&self) -> Result<Option<Duration>> {
-        // Leases given out from now on are compared with what is found below, or wake the reaper.
-        self.kernel.next_reap_ms.store(i64::MAX, Ordering::Relaxed);
+        let kernel = &self.kernel;
+        // While it looks nobody has to wake it: leases given out meanwhile are remembered and compared at the end.
+        kernel.next_reap_ms.store(i64::MIN, Ordering::SeqCst);
+        kernel.earliest_lease_ms.store(i64::MAX, Ordering::SeqCst);
         self.reap(None).await?;
-        let next = self
-            .kernel
+        let due = kernel
             .store
             .read("next_due", (), |tx, ()| Box::pin(hold::next_due(tx)))
             .await?;
-        if let Some(due) = next {
-            self.kernel.next_reap_ms.fetch_min(due.ms(), Ordering::Relaxed);
+        kernel
+            .next_reap_ms
+            .store(due.map_or(i64::MAX, Timestamp::ms), Ordering::SeqCst);
+        let next = due
+            .map_or(i64::MAX, Timestamp::ms)
+            .min(kernel.earliest_lease_ms.load(Ordering::SeqCst));
+        if next == i64::MAX {
+            return Ok(None);
         }
-        Ok(next.map(|due| {
-            let wait = due.since(self.kernel.clock.now());
-            Duration::from_millis(u64::try_from(wait).unwrap_or(0)).max(REST)
-        }))
+        let wait = Timestamp::from_ms(next).since(kernel.clock.now());
+        Ok(Some(
+            Duration::from_millis(u64::try_from(wait).unwrap_or(0)).max(REST),
+        ))
     }
 }

@@ -20,7 +20,7 @@ use super::classify::{Class, KnownItems, Written, class_counts};
 use super::keys;
 use super::places::Limits;
 use super::prepare::Prepared;
-use super::version::next_version;
+use super::version::{Versioned, next_version};
 use crate::engine::{Engine, Kernel};
 
 /// Somebody else may insert the same item at the same moment; so often is looked again.
@@ -424,8 +424,15 @@ impl Run<'_> {
             Ok(Class::NextVersion(id)) => {
                 let row = prepared.row(*id, collection.key, collection.lane, collection.to_review);
                 match next_version(tx, *id, &row, self.batch.now).await? {
-                    None => Ok(duplicate(*id)),
-                    Some(ready) => {
+                    Versioned::Gone => {
+                        limits.of(&collection.tenant_id, false).remaining += 1;
+                        return Ok(None);
+                    }
+                    Versioned::Same => {
+                        limits.of(&collection.tenant_id, false).remaining += 1;
+                        Ok(duplicate(*id))
+                    }
+                    Versioned::Done(ready) => {
                         limits.used(&collection.tenant_id);
                         self.ready.extend(ready);
                         Ok(submitted(*id, job_of(tx, *id).await?, true))

@@ -4,6 +4,8 @@
 //! bytes belong to the upload's row until an item takes them over, in the transaction that writes it; whatever happens in
 //! between, the sweeper finds them by that row.
 
+use std::sync::Arc;
+
 use docket_core::content::{Digest, Hasher};
 use docket_core::id::UploadId;
 use docket_core::item::{Content, FileContent, ItemDetails};
@@ -19,7 +21,7 @@ use super::classify::{Class, KnownItems};
 use super::prepare::Prepared;
 use super::submit::{SubmitCall, SubmittedItem};
 use crate::blob::failed;
-use crate::engine::Engine;
+use crate::engine::{Engine, Kernel};
 
 /// A file that is to come.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub struct Upload {
     expires_at: Timestamp,
     /// Whether every piece so far was taken to its end.
     whole: bool,
+    /// Whether its place and its bytes are still its own.
+    open: bool,
 }
 
 impl std::fmt::Debug for Upload {
@@ -122,6 +126,7 @@ impl Engine {
             size: 0,
             expires_at,
             whole: true,
+            open: true,
         })))
     }
 
@@ -192,7 +197,10 @@ impl Upload {
             key: None,
             upload: Some((self.id, self.expires_at)),
         };
-        let mut answer = self.engine.batches.submit.call(call).await??;
+        let answer = self.engine.batches.submit.call(call).await?;
+        // Taken, known or refused: its place and its bytes have been seen to.
+        self.open = false;
+        let mut answer = answer?;
         Ok(answer.results.pop().ok_or(docket_store::Error::Closed)??)
     }
 
@@ -202,14 +210,40 @@ impl Upload {
         if let Err(error) = self.writer.abort().await {
             tracing::debug!(%error, "the parts of an upload were not taken back");
         }
-        let params = (self.id, self.engine.kernel.clock.now());
-        let store = &self.engine.kernel.store;
-        store
-            .run("upload_discard", params, |tx, p| {
-                Box::pin(upload::discard(tx, p.0, p.1))
-            })
-            .await
+        self.open = false;
+        discard(&self.engine.kernel, self.id).await
     }
+}
+
+impl Drop for Upload {
+    /// An upload that nobody goes on with, because its client has gone, frees its place at once. A killed process leaves that to the
+    /// expiry.
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        let (kernel, id) = (Arc::clone(&self.engine.kernel), self.id);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = discard(&kernel, id).await {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "an upload waits for its expiry"
+                    );
+                }
+            });
+        }
+    }
+}
+
+async fn discard(kernel: &Kernel, id: UploadId) -> Result<()> {
+    let params = (id, kernel.clock.now());
+    kernel
+        .store
+        .run("upload_discard", params, |tx, p| {
+            Box::pin(upload::discard(tx, p.0, p.1))
+        })
+        .await
 }
 
 async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<SubmittedItem>> {

@@ -14,19 +14,29 @@ use serde_json::json;
 use crate::processing::cancel::cancel_job;
 use crate::processing::enqueue::{Enqueue, enqueue};
 
-/// Makes the item what `row` says; what may happen next. None when the item is that already.
+/// What became of a next version.
+pub(crate) enum Versioned {
+    /// The item was forgotten in the meantime.
+    Gone,
+    /// The item is that already.
+    Same,
+    /// It is the next version now; pipelines of which something can start.
+    Done(Vec<docket_core::id::PipelineKey>),
+}
+
+/// Makes the item what `row` says.
 pub(crate) async fn next_version(
     tx: &mut Tx,
     id: ItemId,
     row: &NewItem,
     now: Timestamp,
-) -> Result<Option<Vec<docket_core::id::PipelineKey>>> {
+) -> Result<Versioned> {
     item::lock(tx, id).await?;
     let Some(before) = item::get(tx, id).await? else {
-        return Ok(None);
+        return Ok(Versioned::Gone);
     };
     if before.content_hash == row.content_hash {
-        return Ok(None);
+        return Ok(Versioned::Same);
     }
     let mut ready = cancel_job(tx, &before, &row.submitted_by, now)
         .await?
@@ -53,5 +63,5 @@ pub(crate) async fn next_version(
     }
     let after = item::get(tx, id).await?.map(|item| item.status);
     counter::add(tx, id.collection(), Some(cancelled), after, 1).await?;
-    Ok(Some(ready))
+    Ok(Versioned::Done(ready))
 }

@@ -23,7 +23,7 @@ impl Engine {
         let ready = self
             .kernel
             .store
-            .run("cancel", params, |tx, p| Box::pin(cancel(tx, &p.0, p.1, p.2)))
+            .run_hot("cancel", params, |tx, p| Box::pin(cancel(tx, &p.0, p.1, p.2)))
             .await?;
         self.kernel.hint(ready);
         Ok(())

@@ -24,8 +24,6 @@ const SEEN_EVERY_MS: i64 = 10_000;
 /// How often a claim asks again when others are at work on every ready lane at that very moment, and after how long.
 const CONTENDED_MAX: usize = 50;
 const CONTENDED_WAIT: Duration = Duration::from_millis(1);
-/// Between looks while waiting, should a hint be lost.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A worker's wish for jobs.
 #[derive(Clone, Debug)]
@@ -149,7 +147,8 @@ impl Engine {
         let mut over = std::pin::pin!(tokio::time::sleep(Duration::from_millis(wait_ms)));
         loop {
             let rung = bell.notified();
-            let delivery = self.claim_now(&call).await?;
+            // Whoever was woken and cannot claim wakes the next.
+            let delivery = self.claim_now(&call).await.inspect_err(|_| bell.notify_one())?;
             if !delivery.jobs.is_empty() {
                 // There may be more: wake the next who waits.
                 bell.notify_one();
@@ -157,7 +156,6 @@ impl Engine {
             }
             tokio::select! {
                 () = rung => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
                 () = &mut over => return Ok(delivery),
             }
         }

@@ -31,7 +31,7 @@ pub struct Reaped {
 
 struct ReapBatch {
     kernel: Arc<Kernel>,
-    older_than_ms: Option<i64>,
+    silent_since: Option<Timestamp>,
     now: Timestamp,
 }
 
@@ -42,18 +42,20 @@ impl Engine {
         if older_than_ms.is_some_and(|ms| ms < 0) {
             return Err(Refusal::invalid("olderThanSeconds", "must not be negative").into());
         }
+        // Fixed at the beginning: whoever claims while this runs is not reaped by it.
+        let silent_since = older_than_ms.map(|ms| self.kernel.clock.now().plus_ms(-ms));
         let mut total = Reaped::default();
         loop {
             let now = self.kernel.clock.now();
             let batch = ReapBatch {
                 kernel: Arc::clone(&self.kernel),
-                older_than_ms,
+                silent_since,
                 now,
             };
             let (reaped, found, ready) = self
                 .kernel
                 .store
-                .run("reap", batch, |tx, batch| Box::pin(reap_batch(tx, batch)))
+                .run_hot("reap", batch, |tx, batch| Box::pin(reap_batch(tx, batch)))
                 .await?;
             self.kernel.hint(ready);
             total.failed += reaped.failed;
@@ -68,8 +70,8 @@ impl Engine {
 
 async fn reap_batch(tx: &mut Tx, batch: &ReapBatch) -> Result<(Reaped, u64, BTreeSet<PipelineKey>)> {
     let mut holds = hold::due(tx, batch.now, BATCH).await?;
-    if let Some(older_than_ms) = batch.older_than_ms {
-        let silent = hold::silent_since(tx, batch.now.plus_ms(-older_than_ms), BATCH).await?;
+    if let Some(moment) = batch.silent_since {
+        let silent = hold::silent_since(tx, moment, BATCH).await?;
         let known: BTreeSet<_> = holds.iter().map(|hold| (hold.lane, hold.seq)).collect();
         holds.extend(
             silent

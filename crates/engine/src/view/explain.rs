@@ -19,7 +19,7 @@ use crate::engine::Engine;
 /// How many holders of the lane are named.
 const HOLDERS_SHOWN: u64 = 20;
 /// A pipeline that no worker has asked for this long has none.
-const WORKER_SILENT_MS: i64 = 60_000;
+const WORKER_SILENT_MS: i64 = 90_000;
 
 /// Why an item is not running.
 #[derive(Clone, Debug)]

@@ -135,7 +135,8 @@ fn pool(config: &Config, options: &str, size: usize, life: &Life) -> Result<Pool
         let life = Arc::clone(&life);
         Box::pin(async move {
             let row = client.query_one(LIFE, &[]).await.map_err(HookError::Backend)?;
-            life.store(row.try_get(0).map_err(HookError::Backend)?, Ordering::SeqCst);
+            // Connections are made side by side; the newest life counts, whoever notes it last.
+            life.fetch_max(row.try_get(0).map_err(HookError::Backend)?, Ordering::SeqCst);
             Ok(())
         })
     });

@@ -95,10 +95,8 @@ impl Postgres {
             match self.transaction_status(xid).await {
                 Ok((Status::Aborted, _)) => return Ok(false),
                 Ok((Status::Committed, now)) if now == life => return Ok(true),
-                // Still in progress: the server has not yet noticed that we are gone.
-                Ok((Status::InProgress, now)) if now == life => {}
-                // The server has crashed since, and nothing of ours had reached its disk: it has given our number to another.
-                Ok((Status::InProgress, _)) => return Ok(false),
+                // Still in progress: the server has not yet noticed that we are gone, or the number is another's by now.
+                Ok((Status::InProgress, _)) => {}
                 // The server has crashed since: this is ours, or the other's that got our number.
                 Ok((Status::Committed | Status::Forgotten, _)) => {
                     return Err(Error::UnknownCommit { operation: name });

@@ -19,10 +19,26 @@ insert into lane_of (tenant_id, pipeline_key, lane_key) values ($1, $2, $3)";
         "update lane_turn set value = value + 1 returning value";
     INSERT = portable "lane_insert" "
 insert into lane (lane_key, pipeline_key, lim, served, strict) values ($1, $2, $3, $4, $5)";
-    SET_LIMIT = portable "lane_set_limit" "
-update lane set lim = $2 where lane_key in (select lane_key from lane_of where tenant_id = $1) and lim <> $2";
-    SET_STRICT = portable "lane_set_strict" "
-update lane set strict = $2 where pipeline_key = $1 and strict <> $2";
+    SET_LIMIT = split "lane_set_limit"
+        "with l as materialized (
+           select l.lane_key from lane_of o join lane l on l.lane_key = o.lane_key
+           where o.tenant_id = $1 order by l.lane_key for no key update of l)
+         update lane set lim = $2 from l where lane.lane_key = l.lane_key and lane.lim <> $2"
+        "update lane set lim = $2 where lane_key in (select lane_key from lane_of where tenant_id = $1) and lim <> $2";
+    SET_LIMIT_OF_TIER = split "lane_set_limit_of_tier"
+        "with l as materialized (
+           select l.lane_key from tenant t join lane_of o on o.tenant_id = t.id join lane l on l.lane_key = o.lane_key
+           where t.tier = $1 and t.concurrent_jobs is null order by l.lane_key for no key update of l)
+         update lane set lim = $2 from l where lane.lane_key = l.lane_key and lane.lim <> $2"
+        "update lane set lim = $2
+         where lim <> $2 and lane_key in (
+           select o.lane_key from tenant join lane_of o on o.tenant_id = tenant.id
+           where tenant.tier = $1 and tenant.concurrent_jobs is null)";
+    SET_STRICT = split "lane_set_strict"
+        "with l as materialized (
+           select lane_key from lane where pipeline_key = $1 order by lane_key for no key update)
+         update lane set strict = $2 from l where lane.lane_key = l.lane_key and lane.strict <> $2"
+        "update lane set strict = $2 where pipeline_key = $1 and strict <> $2";
     SET_PAUSED = portable "lane_set_paused" "update lane set paused = $2 where lane_key = $1";
     GET = portable "lane_get" "
 select pipeline_key, lim, active, queued, waiting, head_seq, paused, strict, ready_key is not null from lane where lane_key = $1";
@@ -118,6 +134,13 @@ pub async fn lock(tx: &mut Tx, lane: LaneKey) -> Result<Option<Lane>> {
 /// Sets how many jobs each of a tenant's lanes may run at once.
 pub async fn set_limit(tx: &mut Tx, tenant: &str, limit: u32) -> Result<()> {
     tx.execute(&SET_LIMIT, params![tenant, limit]).await.map(|_| ())
+}
+
+/// The same for all tenants of a tier that have no number of their own.
+pub async fn set_limit_of_tier(tx: &mut Tx, tier: &str, limit: u32) -> Result<()> {
+    tx.execute(&SET_LIMIT_OF_TIER, params![tier, limit])
+        .await
+        .map(|_| ())
 }
 
 /// The pipelines of which this tenant has something to start.

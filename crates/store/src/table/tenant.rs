@@ -15,8 +15,6 @@ insert into tier (name, uploads_per_hour, concurrent_jobs) values ($1, $2, $3)
 on conflict (name) do update set uploads_per_hour = excluded.uploads_per_hour, concurrent_jobs = excluded.concurrent_jobs";
     TIERS = portable "tiers" "select name, uploads_per_hour, concurrent_jobs from tier order by name";
     SET_UP = portable "set_up_lock" "select name from tier order by name for no key update";
-    TENANTS_OF_TIER = portable "tenants_of_tier" "
-select id from tenant where tier = $1 and concurrent_jobs is null order by id";
     PUT = portable "tenant_put" "
 insert into tenant (id, tier, uploads_per_hour, concurrent_jobs, created_at_ms, updated_at_ms) values ($1, $2, $3, $4, $5, $5)
 on conflict (id) do update set tier = excluded.tier, uploads_per_hour = excluded.uploads_per_hour,
@@ -99,15 +97,6 @@ pub async fn tiers(tx: &mut Tx) -> Result<Vec<Tier>> {
                 concurrent_jobs: u32::try_from(row.int(2)?).map_err(|_| row.inconsistent(2))?,
             })
         })
-        .collect()
-}
-
-/// Tenants whose number of jobs at once is the tier's.
-pub async fn of_tier(tx: &mut Tx, tier: &str) -> Result<Vec<String>> {
-    tx.rows(&TENANTS_OF_TIER, params![tier])
-        .await?
-        .into_iter()
-        .map(|mut row| row.text(0))
         .collect()
 }
 

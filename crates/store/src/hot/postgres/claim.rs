@@ -1,5 +1,7 @@
 //! Claim on PostgreSQL.
 //!
+//! `q` is `docket_core::lane::rounds_for`: how many jobs a lane gives at the most, so that few more are looked at than are wanted.
+//!
 //! `skip locked` returns the newest version of a lane while its jobs are read under the statement's older snapshot; a lane
 //! that changed in between is dropped by the look-up of its `ctid` in that snapshot, and stays ready for the next claim.
 
@@ -18,11 +20,17 @@ with p as materialized (
   select version, lease_ms, to_review from pipeline
   where pipeline_key = $1 and not exists (select 1 from pause where pipeline_key in (0, $1))),
 l as materialized (
-  select ctid as tid, lane_key, head_seq, lim - active as room, ready_key
+  select ctid as tid, lane_key, head_seq, least(lim - active, queued) as room, ready_key
   from lane
   where pipeline_key = $1 and ready_key is not null and exists (select 1 from p)
   order by ready_key limit $5::bigint for no key update skip locked),
-q as materialized (select case when count(*) >= $5::bigint then 1 else $5::bigint end as most from l),
+w as (
+  select room, count(*) over () - row_number() over (order by room) + 1 as lanes,
+         coalesce(sum(room) over (order by room rows between unbounded preceding and 1 preceding), 0)::bigint as given
+  from l),
+q as materialized (
+  select coalesce(max(($5::bigint - given + lanes - 1) / lanes) filter (where given + room * lanes >= $5::bigint),
+                  max(room)) as most from w),
 t as materialized (
   select l.tid, l.lane_key, l.ready_key, j.seq,
          row_number() over (partition by l.lane_key order by j.seq) as turn

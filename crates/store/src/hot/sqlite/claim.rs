@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use docket_core::Timestamp;
 use docket_core::id::{LaneKey, PipelineKey, Seq};
+use docket_core::lane::rounds_for;
 
 use super::super::claim::{ClaimRequest, Claimed};
 use crate::error::Result;
@@ -16,7 +17,7 @@ crate::statements! {
 select version, lease_ms, to_review from pipeline
 where pipeline_key = $1 and not exists (select 1 from pause where pipeline_key in (0, $1))";
     LANES = sqlite "claim_lanes" "
-select lane_key, head_seq, lim - active from lane
+select lane_key, head_seq, min(lim - active, queued) from lane
 where pipeline_key = $1 and ready_key is not null order by ready_key limit $2";
     FRONT = sqlite "claim_front" "
 select 0, h.lane_key, h.seq, h.token + 1, h.retry_count, 0, 0, j.created_at_ms, 1, j.item_id, j.item_version, k.id,
@@ -107,15 +108,15 @@ pub(in crate::hot) async fn claim(
 
 /// The jobs to give out: round by round over the lanes in the order of their last turn.
 async fn candidates(tx: &mut Tx, pipeline: PipelineKey, total: u64) -> Result<Vec<Candidate>> {
-    let lanes = tx.rows(&LANES, params![pipeline, total]).await?;
-    let most = if lanes.len() as u64 >= total {
-        1
-    } else {
-        int_of(total)
-    };
+    let mut lanes = Vec::new();
+    for mut row in tx.rows(&LANES, params![pipeline, total]).await? {
+        lanes.push((row.lane(0)?, row.seq(1)?, row.count(2)?));
+    }
+    let supplies: Vec<u64> = lanes.iter().map(|(_, _, supply)| *supply).collect();
+    let most = rounds_for(total, &supplies);
     let mut candidates = Vec::new();
-    for (lane_rank, mut row) in lanes.into_iter().enumerate() {
-        let (lane, head, room) = (row.lane(0)?, row.seq(1)?, row.int(2)?.min(most));
+    for (lane_rank, (lane, head, supply)) in lanes.into_iter().enumerate() {
+        let room = int_of(supply.min(most));
         let mut jobs = tx.rows(&FRONT, params![lane, room]).await?;
         let left = room - int_of(jobs.len() as u64);
         if left > 0 {
