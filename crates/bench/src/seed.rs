@@ -71,6 +71,10 @@ async fn fill_postgres(sql: &tokio_postgres::Client, seed: Seed) -> Result<()> {
          drop table seeded;"
     );
     sql.batch_execute(&text).await.context("seeding")?;
+    if jobs == 0 {
+        // A table that was vacuumed while it was empty passes for empty until the next time; no real one is.
+        return Ok(());
+    }
     crate::baseline::settle(sql).await
 }
 

@@ -55,7 +55,7 @@ impl Folder {
             ("foreign_keys", "on"),
             ("temp_store", "memory"),
             ("cache_size", "-65536"),
-            ("wal_autocheckpoint", "4000"),
+            ("wal_autocheckpoint", "32768"),
             ("mmap_size", "268435456"),
         ] {
             connection

@@ -20,7 +20,8 @@ where collection_key = $1 and item_id = $2 order by name";
     OF_ITEMS = postgres "corrections_of_items" "
 select c.item_id, c.name, c.value, c.locked, c.corrected_by, c.corrected_at_ms
 from unnest($1::bigint[], $2::uuid[]) as q (collection_key, item_id)
-join correction c on c.collection_key = q.collection_key and c.item_id = q.item_id";
+cross join lateral (
+  select * from correction c where c.collection_key = q.collection_key and c.item_id = q.item_id offset 0) c";
 }
 
 fn read(mut row: Row) -> Result<(ItemId, Correction)> {

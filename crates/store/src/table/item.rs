@@ -39,13 +39,17 @@ select collection_key, external_id, id, content_hash from item where collection_
     BY_EXTERNAL_MANY = postgres "item_by_external_many" "
 select i.collection_key, i.external_id, i.id, i.content_hash
 from unnest($1::bigint[], $2::text[]) as q (collection_key, external_id)
-join item i on i.collection_key = q.collection_key and i.external_id = q.external_id";
+cross join lateral (
+  select i.collection_key, i.external_id, i.id, i.content_hash from item i
+  where i.collection_key = q.collection_key and i.external_id = q.external_id limit 1) i";
     BY_CONTENT = portable "item_by_content" "
 select collection_key, content_key, id, content_hash from item where collection_key = $1 and content_key = $2";
     BY_CONTENT_MANY = postgres "item_by_content_many" "
 select i.collection_key, i.content_key, i.id, i.content_hash
 from unnest($1::bigint[], $2::bytea[]) as q (collection_key, content_key)
-join item i on i.collection_key = q.collection_key and i.content_key = q.content_key";
+cross join lateral (
+  select i.collection_key, i.content_key, i.id, i.content_hash from item i
+  where i.collection_key = q.collection_key and i.content_key = q.content_key limit 1) i";
     SET_JOB = portable "item_set_job" "
 update item set lane_key = $3, job_seq = $4, updated_at_ms = $5 where collection_key = $1 and id = $2";
     ARCHIVE = portable "item_archive" "

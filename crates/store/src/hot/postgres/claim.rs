@@ -2,6 +2,9 @@
 //!
 //! `q` is `docket_core::lane::rounds_for`: how many jobs a lane gives at the most, so that few more are looked at than are wanted.
 //!
+//! Rows are looked up by `lateral … limit 1`, which the planner cannot turn round: a plan made while a table was young would otherwise
+//! walk it from end to end when it is old.
+//!
 //! `skip locked` returns the newest version of a lane while its jobs are read under the statement's older snapshot; a lane
 //! that changed in between is dropped by the look-up of its `ctid` in that snapshot, and stays ready for the next claim.
 
@@ -34,7 +37,7 @@ q as materialized (
 t as materialized (
   select l.tid, l.lane_key, l.ready_key, j.seq,
          row_number() over (partition by l.lane_key order by j.seq) as turn
-  from l cross join q join lane s on s.ctid = l.tid
+  from l cross join q cross join lateral (select 1 from lane s where s.ctid = l.tid limit 1) s
   cross join lateral (
     (select h.seq from hold h where h.lane_key = l.lane_key and h.kind = 3
      order by h.seq limit least(l.room, q.most))
@@ -56,10 +59,16 @@ d as materialized (
          i.external_id, i.payload, i.blob_key is not null as has_content, i.media_type, i.filename,
          r.worker, coalesce(r.lease_ms, p.lease_ms) as lease_ms, p.to_review
   from c cross join p join r on c.rank > r.lo and c.rank <= r.hi
-  join job j on j.lane_key = c.lane_key and j.seq = c.seq
-  left join hold h on h.lane_key = c.lane_key and h.seq = c.seq
-  join item i on i.collection_key = j.collection_key and i.id = j.item_id
-  join collection k on k.collection_key = j.collection_key),
+  cross join lateral (
+    select j.created_at_ms, j.cause, j.item_id, j.item_version, j.collection_key from job j
+    where j.lane_key = c.lane_key and j.seq = c.seq limit 1) j
+  left join lateral (
+    select h.token, h.retry_count from hold h where h.lane_key = c.lane_key and h.seq = c.seq limit 1) h on true
+  cross join lateral (
+    select i.external_id, i.payload, i.blob_key, i.media_type, i.filename from item i
+    where i.collection_key = j.collection_key and i.id = j.item_id limit 1) i
+  cross join lateral (
+    select k.id, k.tenant_id from collection k where k.collection_key = j.collection_key limit 1) k),
 u as (
   insert into hold as h (lane_key, seq, kind, token, retry_count, worker, until_ms, lease_ms, started_at_ms,
                          pipeline_version, to_review)

@@ -52,10 +52,9 @@ ul as (
   returning b.pipeline_key, b.ready_key is not null as ready),
 lg as (
   insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, details)
-  select $19, k.tenant_id, u.item_id, u.lane_key, u.seq, u.action, coalesce(u.actor, 'worker:' || u.worker, 'docket'),
+  select $19, (select k.tenant_id from collection k where k.collection_key = u.collection_key), u.item_id, u.lane_key, u.seq, u.action, coalesce(u.actor, 'worker:' || u.worker, 'docket'),
          coalesce(u.details, '{\"attempt\":' || u.held_count + 1 || ',\"runMs\":' || $19 - u.started_at_ms || '}')
-  from u join collection k on k.collection_key = u.collection_key
-  where u.action is not null),
+  from u where u.action is not null),
 dl as (
   insert into delta (collection_key, from_status, to_status, n)
   select collection_key, 'queued',

@@ -58,8 +58,8 @@ jb as (
   select lane_key, job_seq, collection_key, id, 1, $26 from ins where lane_key is not null),
 lg as (
   insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor)
-  select $26, k.tenant_id, ins.id, ins.lane_key, ins.job_seq, 'item.submitted', ins.submitted_by
-  from ins join collection k on k.collection_key = ins.collection_key),
+  select $26, (select k.tenant_id from collection k where k.collection_key = ins.collection_key), ins.id, ins.lane_key, ins.job_seq, 'item.submitted', ins.submitted_by
+  from ins),
 dl as (
   insert into delta (collection_key, to_status, n)
   select collection_key,
