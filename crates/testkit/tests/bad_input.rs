@@ -277,13 +277,13 @@ on_both! {
         assert_eq!(code(engine.claim(claim("nowhere", 1)).await), "not_found");
         assert_eq!(code(engine.pipeline(&names::pipeline("nowhere")).await), "not_found");
         assert_eq!(code(engine.limits(&World::scope("ghost")).await), "not_found");
-        let ghost: ItemId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
+        let ghost: ItemId = "01900000-0000-7000-8400-000000000001".parse().unwrap();
         assert_eq!(code(engine.item(&acme, ghost).await), "not_found");
         assert_eq!(code(engine.cancel(&acme, ghost).await), "not_found");
         assert_eq!(code(engine.content(&acme, id).await), "not_found", "an item of JSON has no file");
         assert_eq!("nonsense".parse::<ItemId>().unwrap_err().code(), "not_found");
         assert_eq!("00000000-0000-0000-0000-000000000000".parse::<JobId>().unwrap_err().code(), "not_found");
-        let nobody: JobId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
+        let nobody: JobId = "01900000-0000-7000-8400-000000000001".parse().unwrap();
         assert_eq!(world.complete(nobody, LeaseToken(1)).await.unwrap_err().code(), "lease_lost");
         assert_eq!(world.complete(job.id, LeaseToken(i64::MAX)).await.unwrap_err().code(), "lease_lost");
         assert_eq!(world.fail(nobody, LeaseToken(i64::MIN), "x").await.unwrap_err().code(), "lease_lost");

@@ -100,7 +100,7 @@ on_both! {
     async fn what_does_not_exist_looks_the_same_as_what_is_anothers(world: &World) {
         world.lanes(1, &["acme", "zeta"]).await;
         let theirs = world.submit_one("acme", "doc-1").await.id;
-        let nowhere: ItemId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
+        let nowhere: ItemId = "01900000-0000-7000-8400-000000000001".parse().unwrap();
         let said = async |id: ItemId| {
             let error = world.engine.item(&World::scope("zeta"), id).await.unwrap_err();
             error.to_string().replace(&id.to_string(), "ID")
