@@ -174,6 +174,20 @@ on_both! {
         }
     }
 
+    async fn a_pause_is_on_record_with_what_it_stops(world: &World) {
+        world.lanes(1, &["acme"]).await;
+        let (who, work) = (World::operator(), docket_testkit::names::pipeline("work"));
+        let lane = docket_engine::PauseTarget::Lane(docket_testkit::names::tenant("acme"), work);
+        let pause = world.engine.pause(&who, lane, "upgrade").await.unwrap();
+        world.engine.resume(&who, pause).await.unwrap();
+        let set = "action = 'pause.set' and tenant_id = 'acme' and details like '%\"work\"%'";
+        let lifted = "action = 'pause.lifted'";
+        for entry in [set, lifted] {
+            let sql = format!("select count(*) from log where {entry} and details like '%{pause}%'");
+            assert_eq!(world.number(&sql).await, 1, "{entry}");
+        }
+    }
+
     async fn what_is_refused_is_not_on_record(world: &World) {
         set_up(world).await;
         let id = world.submit_one("acme", "doc-1").await.id;

@@ -104,8 +104,16 @@ async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
         at: p.now,
     };
     pause::insert(tx, &row).await?;
-    let details = json!({ "pauseId": p.id, "scope": scope.as_str(), "reason": p.reason });
-    log::append(tx, &NewEntry::new(Action::PauseSet, actor).with(&details), p.now).await
+    let (tenant, pipeline) = match &p.target {
+        PauseTarget::All => (None, None),
+        PauseTarget::Pipeline(name) => (None, Some(name)),
+        PauseTarget::Lane(tenant, name) => (Some(tenant), Some(name)),
+    };
+    let details =
+        json!({ "pauseId": p.id, "scope": scope.as_str(), "pipeline": pipeline, "reason": p.reason });
+    let mut entry = NewEntry::new(Action::PauseSet, actor).with(&details);
+    entry.tenant_id = tenant.map(|tenant| tenant.as_str().to_owned());
+    log::append(tx, &entry, p.now).await
 }
 
 /// Lifts a pause; the pipeline that may go on, none for all.
