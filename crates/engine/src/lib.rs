@@ -74,8 +74,10 @@ mod view;
 mod wait;
 
 pub use admin::collection::CollectionSettings;
+pub use admin::key::{CreatedKey, KeyPage, NewKey};
 pub use admin::pause::PauseTarget;
 pub use blob::BlobConfig;
+pub use docket_store::table::key::Key;
 pub use docket_store::table::log::{Entry, LogPosition};
 pub use docket_store::table::pause::{Pause, PauseScope};
 pub use docket_store::{Error, PostgresConfig, Result, StoreConfig};

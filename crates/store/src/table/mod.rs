@@ -9,6 +9,7 @@ pub mod hold;
 pub mod idempotency;
 pub mod item;
 pub mod job;
+pub mod key;
 pub mod lane;
 pub mod log;
 pub mod pause;
@@ -30,6 +31,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     idempotency::STATEMENTS,
     item::STATEMENTS,
     job::STATEMENTS,
+    key::STATEMENTS,
     lane::STATEMENTS,
     log::STATEMENTS,
     pause::STATEMENTS,
