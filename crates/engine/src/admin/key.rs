@@ -51,9 +51,9 @@ pub struct KeyPage {
     pub next: Option<KeyId>,
 }
 
-struct KeyCreate {
+pub(super) struct KeyCreate {
     who: Operator,
-    row: Key,
+    pub(super) row: Key,
     hash: Digest,
     /// Only where there is no key and never was one.
     first: bool,
@@ -92,7 +92,12 @@ impl Engine {
         Ok(made.await?.then_some(created))
     }
 
-    fn key_prepare(&self, who: &Operator, new: NewKey, secret: ApiKey) -> Result<(KeyCreate, CreatedKey)> {
+    pub(super) fn key_prepare(
+        &self,
+        who: &Operator,
+        new: NewKey,
+        secret: ApiKey,
+    ) -> Result<(KeyCreate, CreatedKey)> {
         // What makes no caller makes no key.
         let caller = Caller::new(new.role, new.tenant, new.subject)?;
         let now = self.kernel.clock.now();
@@ -169,7 +174,7 @@ impl Engine {
 }
 
 /// Writes a key; false where it was to be the first and is not.
-async fn key_create(tx: &mut Tx, p: &KeyCreate) -> Result<bool> {
+pub(super) async fn key_create(tx: &mut Tx, p: &KeyCreate) -> Result<bool> {
     if p.first {
         // Those who start at the same time wait here for the one that makes it, and then see it.
         tenant::lock_set_up(tx).await?;

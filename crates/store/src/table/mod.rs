@@ -12,6 +12,7 @@ pub mod item;
 pub mod job;
 pub mod key;
 pub mod lane;
+pub mod listing;
 pub mod log;
 pub mod pause;
 pub mod pipeline;
@@ -35,6 +36,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     job::STATEMENTS,
     key::STATEMENTS,
     lane::STATEMENTS,
+    listing::STATEMENTS,
     log::STATEMENTS,
     pause::STATEMENTS,
     pipeline::STATEMENTS,
