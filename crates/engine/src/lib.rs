@@ -79,6 +79,7 @@ pub use admin::listing::{CollectionView, ListPage, PauseView, PipelineView, Tena
 pub use admin::once::Once;
 pub use admin::pause::PauseTarget;
 pub use blob::BlobConfig;
+pub use docket_store::table::item::Item;
 pub use docket_store::table::key::Key;
 pub use docket_store::table::log::{Entry, LogPosition};
 pub use docket_store::table::pause::{Pause, PauseScope};
