@@ -27,17 +27,29 @@ async fn servers_that_start_at_once_on_one_postgres_share_it() {
         .into_iter()
         .map(|start| start.join().expect("each starts"))
         .collect();
-    let mut keys = servers.iter().filter_map(|server| server.printed_key("Admin key"));
+    let mut keys = servers
+        .iter()
+        .filter_map(|server| server.printed_key("Admin key"));
     let admin = keys.next().expect("one prints the key");
     assert_eq!(keys.next(), None, "and only one");
     let (producer, worker) = servers[0].world(&admin).await;
     let items = json!({ "items": [{ "externalId": "a", "payload": 1 }] });
-    servers[1].good("POST", "/api/v1/collections/docs/items", &producer, Some(items)).await;
+    servers[1]
+        .good("POST", "/api/v1/collections/docs/items", &producer, Some(items))
+        .await;
     let claim = json!({ "pipeline": "work", "workerId": "w1" });
-    let claimed = servers[2].good("POST", "/internal/v1/jobs/claim", &worker, Some(claim.clone())).await;
+    let claimed = servers[2]
+        .good("POST", "/internal/v1/jobs/claim", &worker, Some(claim.clone()))
+        .await;
     assert_eq!(claimed["jobs"].as_array().map(Vec::len), Some(1), "{claimed}");
-    let claimed = servers[0].good("POST", "/internal/v1/jobs/claim", &worker, Some(claim)).await;
-    assert_eq!(claimed["jobs"], json!([]), "what one has given out no other gives");
+    let claimed = servers[0]
+        .good("POST", "/internal/v1/jobs/claim", &worker, Some(claim))
+        .await;
+    assert_eq!(
+        claimed["jobs"],
+        json!([]),
+        "what one has given out no other gives"
+    );
     for server in servers {
         let logs = server.stop();
         assert!(!logs.contains("\"ERROR\""), "{logs}");
@@ -54,22 +66,49 @@ async fn the_metrics_pass_promtool_and_tell_what_happened() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let server = Server::start(serve_in(folder.path()));
     let (producer, worker) = server.world(&server.admin_key()).await;
-    let items: Vec<_> = (0..5).map(|n| json!({ "externalId": format!("x{n}"), "payload": n })).collect();
+    let items: Vec<_> = (0..5)
+        .map(|n| json!({ "externalId": format!("x{n}"), "payload": n }))
+        .collect();
     let items = json!({ "items": items });
-    server.good("POST", "/api/v1/collections/docs/items", &producer, Some(items)).await;
+    server
+        .good("POST", "/api/v1/collections/docs/items", &producer, Some(items))
+        .await;
     let claim = json!({ "pipeline": "work", "workerId": "w1", "limit": 3 });
-    let claimed = server.good("POST", "/internal/v1/jobs/claim", &worker, Some(claim)).await;
+    let claimed = server
+        .good("POST", "/internal/v1/jobs/claim", &worker, Some(claim))
+        .await;
     let done = |job: &serde_json::Value| json!({ "jobId": job["jobId"], "leaseToken": job["leaseToken"] });
-    let jobs: Vec<_> = claimed["jobs"].as_array().expect("jobs").iter().map(done).collect();
+    let jobs: Vec<_> = claimed["jobs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .map(done)
+        .collect();
     assert_eq!(jobs.len(), 3, "{claimed}");
     let complete = json!({ "jobs": [jobs[0]] });
-    server.good("POST", "/internal/v1/jobs/complete", &worker, Some(complete)).await;
+    server
+        .good("POST", "/internal/v1/jobs/complete", &worker, Some(complete))
+        .await;
     let mut failed = jobs[1].clone();
     (failed["error"], failed["retryable"]) = (json!("no"), json!(false));
-    server.good("POST", "/internal/v1/jobs/fail", &worker, Some(json!({ "jobs": [failed] }))).await;
+    server
+        .good(
+            "POST",
+            "/internal/v1/jobs/fail",
+            &worker,
+            Some(json!({ "jobs": [failed] })),
+        )
+        .await;
     let mut lost = jobs[2].clone();
     lost["leaseToken"] = json!(999);
-    server.call("POST", "/internal/v1/jobs/heartbeat", &worker, Some(json!({ "jobs": [lost] }))).await;
+    server
+        .call(
+            "POST",
+            "/internal/v1/jobs/heartbeat",
+            &worker,
+            Some(json!({ "jobs": [lost] })),
+        )
+        .await;
     for path in ["/nowhere", "/api/v1/items/made-up-1", "/api/v1/items/made-up-2"] {
         server.call("GET", path, &producer, None).await;
     }
@@ -89,7 +128,10 @@ async fn the_metrics_pass_promtool_and_tell_what_happened() {
         assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }
     assert!(value(&text, "docket_queue_oldest_age_seconds{pipeline=\"work\"}").is_some_and(|age| age > 0.0));
-    for part in ["docket_store_transaction_seconds_bucket{operation=\"claim\"", "docket_batch_size_count{operation=\"submit\"}"] {
+    for part in [
+        "docket_store_transaction_seconds_bucket{operation=\"claim\"",
+        "docket_batch_size_count{operation=\"submit\"}",
+    ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     assert!(text.contains("docket_http_request_seconds_bucket{"), "{text}");

@@ -34,7 +34,9 @@ async fn a_server_is_ready_when_it_says_so_and_prints_the_first_key_once_only() 
     let mut command = serve_in(folder.path());
     command.arg("--new-admin-key");
     let third = Server::start(command);
-    let other = third.printed_key("New admin key").expect("another key is printed");
+    let other = third
+        .printed_key("New admin key")
+        .expect("another key is printed");
     assert_ne!(other, key);
     third.good("GET", "/api/v1/keys", &other, None).await;
     third.stop();
@@ -50,17 +52,27 @@ async fn the_first_key_can_come_from_the_environment_and_has_to_be_strong() {
     };
     let (code, said) = refused(with("hunter2-hunter2"));
     assert_eq!(code, Some(2));
-    assert!(said.contains("DOCKET_ADMIN_KEY") && said.contains("too weak"), "{said}");
+    assert!(
+        said.contains("DOCKET_ADMIN_KEY") && said.contains("too weak"),
+        "{said}"
+    );
     assert!(!said.contains("hunter2"), "{said}");
 
     let own = "5f2c0e9ab41d7788c3aa01b9e6f0d2445f2c0e9ab41d7788c3aa01b9e6f0d244";
     let server = Server::start(with(own));
-    assert!(!server.told.concat().contains(own), "a key that is known is not printed");
+    assert!(
+        !server.told.concat().contains(own),
+        "a key that is known is not printed"
+    );
     server.good("GET", "/api/v1/keys", own, None).await;
     server.stop();
     let other = "000c0e9ab41d7788c3aa01b9e6f0d2445f2c0e9ab41d7788c3aa01b9e6f0d244";
     let server = Server::start(with(other));
-    assert_eq!(server.call("GET", "/api/v1/keys", other, None).await.0, 401, "the first stays the first");
+    assert_eq!(
+        server.call("GET", "/api/v1/keys", other, None).await.0,
+        401,
+        "the first stays the first"
+    );
     let logs = server.stop();
     assert!(logs.contains("only taken at the very first start"), "{logs}");
 }
@@ -87,7 +99,10 @@ fn what_cannot_be_used_is_refused_before_anything_is_made() {
         std::fs::write(&path, text).expect("the file can be written");
         path.display().to_string()
     };
-    let misspelt = file("misspelt.toml", "listen = \"127.0.0.1:0\"\n[reaper]\nintervall_seconds = 5\n");
+    let misspelt = file(
+        "misspelt.toml",
+        "listen = \"127.0.0.1:0\"\n[reaper]\nintervall_seconds = 5\n",
+    );
     let no_jwt = file("jwt.toml", "[auth.jwt]\nsecret = \"short\"\n");
     for (args, words) in [
         (vec!["--listen", "nowhere"], "is no address to listen on"),
@@ -146,15 +161,29 @@ lease_seconds = 30
         Server::start(command)
     };
     let server = start();
-    assert!(folder.path().join("below/docket.db").exists(), "paths start from the file's folder");
+    assert!(
+        folder.path().join("below/docket.db").exists(),
+        "paths start from the file's folder"
+    );
     let key = server.admin_key();
     let tenant = json!({ "tier": "gold" });
-    server.good("PUT", "/api/v1/tenants/acme", &key, Some(tenant)).await;
+    server
+        .good("PUT", "/api/v1/tenants/acme", &key, Some(tenant))
+        .await;
     let collection = json!({ "tenantId": "acme", "pipeline": "reading" });
-    server.good("PUT", "/api/v1/collections/docs", &key, Some(collection)).await;
+    server
+        .good("PUT", "/api/v1/collections/docs", &key, Some(collection))
+        .await;
     let made = json!({ "role": "producer", "tenantId": "acme", "subject": "ben" });
     let made = server.good("POST", "/api/v1/keys", &key, Some(made)).await;
-    let limits = server.good("GET", "/api/v1/limits", made["key"].as_str().expect("a key"), None).await;
+    let limits = server
+        .good(
+            "GET",
+            "/api/v1/limits",
+            made["key"].as_str().expect("a key"),
+            None,
+        )
+        .await;
     assert_eq!(limits["limit"], json!(3), "{limits}");
     let logs = server.stop();
     assert_eq!(logs, "", "nothing below a warning is logged");
@@ -171,17 +200,33 @@ async fn the_demo_has_a_key_for_each_role() {
     };
     let server = start();
     let keys = |server: &Server| {
-        ["worker", "service", "producer", "reviewer", "lead"].map(|role| server.printed_key(role).expect(role))
+        ["worker", "service", "producer", "reviewer", "lead"]
+            .map(|role| server.printed_key(role).expect(role))
     };
     let first = keys(&server);
-    let items = server.good("GET", "/api/v1/items?collectionId=invoices", &first[2], None).await;
+    let items = server
+        .good("GET", "/api/v1/items?collectionId=invoices", &first[2], None)
+        .await;
     assert_eq!(items["items"].as_array().map(Vec::len), Some(8), "{items}");
     server.stop();
     let server = start();
-    let (status, _) = server.call("GET", "/api/v1/items?collectionId=invoices", &first[2], None).await;
+    let (status, _) = server
+        .call("GET", "/api/v1/items?collectionId=invoices", &first[2], None)
+        .await;
     assert_eq!(status, 401, "the keys of the time before are revoked");
-    let items = server.good("GET", "/api/v1/items?collectionId=invoices", &keys(&server)[2], None).await;
-    assert_eq!(items["items"].as_array().map(Vec::len), Some(8), "nothing is seeded twice");
+    let items = server
+        .good(
+            "GET",
+            "/api/v1/items?collectionId=invoices",
+            &keys(&server)[2],
+            None,
+        )
+        .await;
+    assert_eq!(
+        items["items"].as_array().map(Vec::len),
+        Some(8),
+        "nothing is seeded twice"
+    );
     server.stop();
 }
 
@@ -211,5 +256,8 @@ async fn each_line_of_a_request_carries_its_id_and_no_secret_is_ever_logged() {
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
         .collect();
     let of_request = |line: &&serde_json::Value| line.to_string().contains("find-me-42");
-    assert!(lines.iter().filter(of_request).count() >= 1, "the request's lines can be found:\n{logs}");
+    assert!(
+        lines.iter().filter(of_request).count() >= 1,
+        "the request's lines can be found:\n{logs}"
+    );
 }

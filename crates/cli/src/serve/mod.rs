@@ -3,19 +3,22 @@
 //! The order at the start: the address first, so that a port in use is told before anything is changed; then the database, what
 //! the file says of tiers and pipelines, the first key, what is stale; then requests. At the end the other way round.
 
-mod http;
 mod metrics;
 mod stop;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use axum::Router;
+use axum::routing::get;
 use docket_access::{Access, AccessConfig};
 use docket_core::access::{ApiKey, Role};
 use docket_core::scope::Operator;
 use docket_engine::background::Intervals;
 use docket_engine::{Engine, EngineConfig, NewKey};
+use docket_server::{AppState, ServerConfig};
 use tokio::net::TcpListener;
 
 use crate::config::{Config, ConfigArgs};
@@ -77,12 +80,23 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
 
     let metrics = Metrics::new(recorder, engine.clone());
     let stopping = stop::on_signal();
-    let server = http::start(listener, engine.clone(), access, metrics, stopping.clone());
+    let server = ServerConfig {
+        shutdown_timeout: stop::REQUESTS,
+        observe: Some(Arc::new(metrics::observe)),
+        ..ServerConfig::default()
+    };
+    let state = AppState::new(engine.clone(), access, server);
+    let routes = docket_server::router(state.clone())
+        .merge(Router::new().route("/metrics", get(metrics::scrape).with_state(metrics)));
     for line in told {
         screen.line(&line)?;
     }
     tracing::info!(%address, database = config.target.describe(), "serving");
-    server.ended(&engine).await;
+    let told_to_stop = async {
+        stop::stopped(stopping).await;
+        engine.stop_claims();
+    };
+    docket_server::serve(listener, state, routes, told_to_stop).await;
     let bounded = tokio::time::timeout(stop::BACKGROUND, background.stop()).await;
     if bounded.is_err() {
         tracing::warn!("background work did not end in time and is given up");

@@ -87,14 +87,20 @@ impl Server {
 
     /// The key in the line that begins so.
     pub(crate) fn printed_key(&self, begin: &str) -> Option<String> {
-        let line = self.told.iter().find(|line| line.trim_start().starts_with(begin))?;
+        let line = self
+            .told
+            .iter()
+            .find(|line| line.trim_start().starts_with(begin))?;
         let key = line.split_whitespace().find(|word| word.starts_with("dk_"));
         key.map(str::to_owned)
     }
 
     /// Sends it a signal.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(name).arg(self.child.id().to_string()).status();
+        let sent = Command::new("kill")
+            .arg(name)
+            .arg(self.child.id().to_string())
+            .status();
         assert!(sent.expect("kill runs").success(), "the signal was not sent");
     }
 
@@ -108,7 +114,10 @@ impl Server {
                 None => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        let logs = self.logs.take().map(|logs| logs.join().expect("the log was read"));
+        let logs = self
+            .logs
+            .take()
+            .map(|logs| logs.join().expect("the log was read"));
         (status.code(), logs.unwrap_or_default())
     }
 
@@ -121,7 +130,13 @@ impl Server {
     }
 
     /// Calls it.
-    pub(crate) async fn call(&self, method: &str, path: &str, key: &str, body: Option<Value>) -> (u16, Value) {
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        key: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
         let method = method.parse().expect("a method");
         let client = reqwest::Client::new();
         let mut request = client.request(method, format!("{}{path}", self.url));
@@ -150,11 +165,14 @@ impl Server {
             "steps": [], "leaseSeconds": 60, "onStale": "requeue", "maxAttempts": 3,
             "backoff": { "baseMs": 100, "maxMs": 1000 }, "strict": false, "review": false,
         });
-        self.good("PUT", "/api/v1/pipelines/work", admin, Some(pipeline)).await;
+        self.good("PUT", "/api/v1/pipelines/work", admin, Some(pipeline))
+            .await;
         let tenant = json!({ "tier": "enterprise", "uploadsPerHour": "unlimited", "concurrentJobs": 1000 });
-        self.good("PUT", "/api/v1/tenants/acme", admin, Some(tenant)).await;
+        self.good("PUT", "/api/v1/tenants/acme", admin, Some(tenant))
+            .await;
         let collection = json!({ "tenantId": "acme", "pipeline": "work" });
-        self.good("PUT", "/api/v1/collections/docs", admin, Some(collection)).await;
+        self.good("PUT", "/api/v1/collections/docs", admin, Some(collection))
+            .await;
         let key = async |body: Value| {
             let made = self.good("POST", "/api/v1/keys", admin, Some(body)).await;
             made["key"].as_str().expect("the key is told").to_owned()
@@ -194,5 +212,8 @@ pub(crate) fn refused(mut command: Command) -> (Option<i32>, String) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let output = child.wait_with_output().expect("its output can be read");
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
 }

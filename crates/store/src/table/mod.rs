@@ -17,6 +17,7 @@ pub mod log;
 pub mod pause;
 pub mod pipeline;
 pub mod retention;
+pub mod seal;
 pub mod step;
 pub mod tenant;
 pub mod upload;
@@ -41,6 +42,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     pause::STATEMENTS,
     pipeline::STATEMENTS,
     retention::STATEMENTS,
+    seal::STATEMENTS,
     step::STATEMENTS,
     tenant::STATEMENTS,
     upload::STATEMENTS,
