@@ -46,7 +46,7 @@ pub(crate) fn start(levels: &str, format: Option<LogFormat>) -> Result<Logs> {
     let levels = parse(levels)?;
     // Other people's parts speak up from a warning on, unless they are asked to.
     let levels = match levels.default_level() {
-        Some(level) if level > LevelFilter::WARN => with_others_quiet(levels),
+        Some(level) if level > LevelFilter::WARN => with_others_quiet(&levels),
         _ => levels,
     };
     let terminal = std::io::stderr().is_terminal();
@@ -90,7 +90,7 @@ fn parse(levels: &str) -> Result<Targets> {
     levels.parse().with_context(problem)
 }
 
-fn with_others_quiet(levels: Targets) -> Targets {
+fn with_others_quiet(levels: &Targets) -> Targets {
     let quiet = LevelFilter::WARN;
     [
         "hyper",
@@ -98,7 +98,6 @@ fn with_others_quiet(levels: Targets) -> Targets {
         "h2",
         "reqwest",
         "rustls",
-        "tokio_postgres",
         "object_store",
         "tower_http",
     ]
@@ -131,7 +130,7 @@ mod tests {
 
     #[test]
     fn other_peoples_parts_are_quiet_unless_they_are_asked() {
-        let levels = with_others_quiet(parse("debug,hyper=trace").unwrap());
+        let levels = with_others_quiet(&parse("debug,hyper=trace").unwrap());
         assert!(!levels.would_enable("reqwest::connect", &tracing::Level::DEBUG));
         assert!(levels.would_enable("hyper::proto", &tracing::Level::TRACE));
         assert!(levels.would_enable("docket_engine", &tracing::Level::DEBUG));
