@@ -18,8 +18,10 @@ from pipeline p left join lane l on l.pipeline_key = p.pipeline_key group by p.n
 select p.name, min(coalesce(
   (select j.created_at_ms from hold h join job j on j.lane_key = h.lane_key and j.seq = h.seq
    where h.lane_key = l.lane_key and h.kind = 3 order by h.lane_key, h.seq limit 1),
-  (select j.created_at_ms from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq
-   order by j.lane_key, j.seq limit 1)))
+  (select t.created_at_ms from (
+     select j.lane_key, j.seq, j.created_at_ms from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq
+     order by j.lane_key, j.seq limit 1000) t
+   where not exists (select 1 from hole x where x.lane_key = t.lane_key and x.seq = t.seq) order by t.seq limit 1)))
 from pipeline p join lane l on l.pipeline_key = p.pipeline_key where l.queued > 0 group by p.name order by p.name limit 200";
 }
 
@@ -34,7 +36,8 @@ pub struct Depth {
     pub active: u64,
     /// Jobs that wait for their next attempt.
     pub waiting: u64,
-    /// When the oldest of the queued ones was submitted.
+    /// When the oldest of the queued ones was submitted; looked for among the first thousand places of each lane's tail, should all
+    /// of them have been cancelled.
     pub oldest: Option<Timestamp>,
 }
 
