@@ -5,10 +5,13 @@
 //!
 //! Deliberately absent: rules and SQL. A command opens the engine and asks it.
 
+mod config;
 mod demo;
 mod doctor;
+mod logs;
 mod migrate;
 mod screen;
+mod serve;
 mod target;
 
 use std::io::Write as _;
@@ -30,6 +33,8 @@ enum Command {
     Demo(demo::Args),
     /// Recount every limit, position and counter against the rows
     Doctor(doctor::Args),
+    /// Serve the HTTP API
+    Serve(Box<serve::Args>),
     /// Bring the database's schema up to date
     Migrate(migrate::Args),
 }
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
             Command::Demo(args) => demo::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
+            Command::Serve(args) => serve::run(args).await,
         }
     });
     match ended {

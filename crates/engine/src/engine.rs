@@ -1,7 +1,7 @@
 //! The engine: what a server holds, one a process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use docket_core::id::PipelineKey;
 use docket_core::random::{Random, SystemRandom};
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::batch::Batches;
 use crate::blob::{BlobConfig, Blobs};
 use crate::definition::Definitions;
+use crate::log::tail::Tail;
 use crate::processing::claim::Sightings;
 use crate::wait::Waiters;
 
@@ -70,6 +71,7 @@ pub(crate) struct Kernel {
     pub(crate) random: Arc<dyn Random>,
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) waiters: Waiters,
+    pub(crate) tail: Arc<Tail>,
     pub(crate) sightings: Sightings,
     /// Rings when a job begins to wait: the reaper may have to look sooner than it meant to.
     pub(crate) wait_began: Notify,
@@ -77,6 +79,8 @@ pub(crate) struct Kernel {
     pub(crate) next_reap_ms: AtomicI64,
     /// The earliest end of the leases given out here since the reaper last looked.
     pub(crate) earliest_lease_ms: AtomicI64,
+    /// Rises with every key revoked here: who remembers keys looks whether it still may.
+    pub(crate) keys_revoked: AtomicU64,
     pub(crate) config: EngineConfig,
 }
 
@@ -123,6 +127,7 @@ impl Engine {
         let clock = config.clock.clone().unwrap_or_else(|| store.clock());
         let kernel = Arc::new(Kernel {
             waiters: Waiters::start(store.hints().subscribe()),
+            tail: Arc::new(Tail::new(store.clone())),
             store,
             clock,
             random: Arc::clone(&config.random),
@@ -131,6 +136,7 @@ impl Engine {
             wait_began: Notify::new(),
             next_reap_ms: AtomicI64::new(i64::MIN),
             earliest_lease_ms: AtomicI64::new(i64::MAX),
+            keys_revoked: AtomicU64::new(0),
             config,
         });
         let batches = Arc::new(Batches::start(&kernel));

@@ -32,9 +32,10 @@ impl<C, A> std::fmt::Debug for Coalescer<C, A> {
 }
 
 impl<C: Clone + Send + 'static, A: Send + 'static> Coalescer<C, A> {
-    /// Starts `runners` tasks that each run one batch at a time. `weigh` says how many entries a call has; `run` answers for
+    /// Starts `runners` tasks that each run one batch at a time; `name` is for the metrics. `weigh` says how many entries a call has; `run` answers for
     /// every call of its batch, in order.
     pub fn start(
+        name: &'static str,
         runners: usize,
         weigh: fn(&C) -> usize,
         run: impl Fn(Vec<C>) -> BoxFuture<'static, Result<Vec<A>>> + Send + Sync + 'static,
@@ -45,6 +46,7 @@ impl<C: Clone + Send + 'static, A: Send + 'static> Coalescer<C, A> {
         let underway = Arc::<Underway>::default();
         for _ in 0..runners.max(1) {
             tokio::spawn(serve(
+                name,
                 Arc::clone(&calls),
                 Arc::clone(&underway),
                 weigh,
@@ -120,6 +122,7 @@ async fn next_batch<C, A>(
 }
 
 async fn serve<C: Clone + Send + 'static, A: Send + 'static>(
+    name: &'static str,
     calls: Calls<C, A>,
     underway: Arc<Underway>,
     weigh: fn(&C) -> usize,
@@ -130,6 +133,7 @@ async fn serve<C: Clone + Send + 'static, A: Send + 'static>(
         if batch.is_empty() {
             return;
         }
+        crate::meter::batch(name, weight);
         run_batch(batch, &*run).await;
         underway.weight.fetch_sub(weight, Ordering::SeqCst);
         underway.ended.notify_one();
@@ -188,6 +192,7 @@ mod tests {
         let batches = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&batches);
         let coalescer = Arc::new(Coalescer::start(
+            "test",
             1,
             |_| 1,
             move |calls: Vec<u32>| {
@@ -215,6 +220,7 @@ mod tests {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
         let coalescer = Arc::new(Coalescer::start(
+            "test",
             1,
             |_| 1,
             move |calls: Vec<u32>| {
@@ -244,6 +250,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_fails_spoils_only_its_own() {
         let coalescer = Arc::new(Coalescer::start(
+            "test",
             1,
             |_| 1,
             |calls: Vec<u32>| {

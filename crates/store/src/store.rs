@@ -176,6 +176,7 @@ impl Store {
         T: Send + 'static,
     {
         self.check_open()?;
+        let _timed = crate::meter::Timed::new(name);
         let (params, operation) = (Arc::new(params), Arc::new(operation));
         let mut clashes = 0;
         loop {
@@ -200,7 +201,11 @@ impl Store {
             match outcome {
                 // Somebody else took a key in the meantime: what the operation decided on is no longer true, so it decides anew.
                 Err(error) if error.is_unique_violation() && clashes < CLASHES_MAX => clashes += 1,
-                outcome => return outcome,
+                Ok(output) => {
+                    self.hints.logged();
+                    return Ok(output);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -217,6 +222,7 @@ impl Store {
         T: Send + 'static,
     {
         self.check_open()?;
+        let _timed = crate::meter::Timed::new(name);
         match &self.kind {
             Kind::Sqlite { readers, .. } => {
                 readers

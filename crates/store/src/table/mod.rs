@@ -4,16 +4,20 @@
 pub mod collection;
 pub mod correction;
 pub mod counter;
+pub mod depth;
 pub mod doctor;
 pub mod hold;
 pub mod idempotency;
 pub mod item;
 pub mod job;
+pub mod key;
 pub mod lane;
+pub mod listing;
 pub mod log;
 pub mod pause;
 pub mod pipeline;
 pub mod retention;
+pub mod seal;
 pub mod step;
 pub mod tenant;
 pub mod upload;
@@ -25,16 +29,20 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     collection::STATEMENTS,
     correction::STATEMENTS,
     counter::STATEMENTS,
+    depth::STATEMENTS,
     doctor::STATEMENTS,
     hold::STATEMENTS,
     idempotency::STATEMENTS,
     item::STATEMENTS,
     job::STATEMENTS,
+    key::STATEMENTS,
     lane::STATEMENTS,
+    listing::STATEMENTS,
     log::STATEMENTS,
     pause::STATEMENTS,
     pipeline::STATEMENTS,
     retention::STATEMENTS,
+    seal::STATEMENTS,
     step::STATEMENTS,
     tenant::STATEMENTS,
     upload::STATEMENTS,
