@@ -12,7 +12,7 @@ use crate::value::Row;
 crate::statements! {
     LATEST = portable "seal_latest" "
 select number, first_tx, first_id, last_tx, last_id, before, entries, root, previous, hash, sealed_at_ms, secret, marks, until_ms
-from seal order by number desc limit 1";
+from seal where number > 0 order by number desc limit 1";
     AFTER = portable "seal_after" "
 select number, first_tx, first_id, last_tx, last_id, before, entries, root, previous, hash, sealed_at_ms, secret, marks, until_ms
 from seal where number > $1 order by number limit $2";
