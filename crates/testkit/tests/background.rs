@@ -16,7 +16,7 @@ use docket_core::name::StepName;
 use docket_core::pipeline::Pipeline;
 use docket_engine::background::{Intervals, Retained};
 use docket_engine::{Complete, StepDone, Submit, SubmitItem, UploadRequest, UploadStart};
-use docket_testkit::{World, WorldConfig, names, on_both};
+use docket_testkit::{World, WorldConfig, files_under, names, on_both};
 use serde_json::json;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -61,17 +61,6 @@ async fn rows(world: &World) -> i64 {
         rows += world.number(&format!("select count(*) from {table}")).await;
     }
     rows
-}
-
-/// How many files there are in a folder and its folders.
-fn files_under(folder: &std::path::Path) -> usize {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    entries
-        .map(|entry| match entry.file_type().unwrap().is_dir() {
-            true => files_under(&entry.path()),
-            false => 1,
-        })
-        .sum()
 }
 
 /// Changes of the counters that come to nothing, `n` of them.
@@ -209,13 +198,14 @@ on_both! {
             digest: None,
             size: None,
             details: ItemDetails::default(),
+            idempotency_key: None,
         };
         let UploadStart::Ready(mut upload) = world.engine.upload(&World::scope("acme"), request).await.unwrap() else {
             panic!("the bytes are wanted");
         };
         upload.write(bytes::Bytes::from_static(b"%PDF-1.7 and so on")).await.unwrap();
         let item = upload.finish().await.unwrap().id;
-        let files = || files_under(&world.database.blob_folder());
+        let files = || files_under(&world.database.blob_folder()).len();
         let job = world.claim_one("w1").await;
         world.complete(job.id, job.token).await.unwrap();
         world.engine.sweep_run_once().await.unwrap();
@@ -334,7 +324,7 @@ on_both! {
     async fn the_background_works_by_itself_until_it_is_stopped(world: &World) {
         world.lanes(5, &["acme"]).await;
         let often = Duration::from_millis(10);
-        let intervals = Intervals { reap: often, fold: often, sweep: often, retention: often };
+        let intervals = Intervals { reap: often, fold: often, seal: often, sweep: often, retention: often };
         let background = world.engine.start_background(intervals).await.unwrap();
         world.submit_many("acme", "doc", 5).await;
         let jobs = world.claim("w1", 2).await;
@@ -356,7 +346,7 @@ on_both! {
     async fn the_background_ends_when_it_is_dropped(world: &World) {
         world.lanes(5, &["acme"]).await;
         let often = Duration::from_millis(10);
-        let intervals = Intervals { reap: often, fold: often, sweep: often, retention: often };
+        let intervals = Intervals { reap: often, fold: often, seal: often, sweep: often, retention: often };
         drop(world.engine.start_background(intervals).await.unwrap());
         tokio::time::sleep(5 * often).await;
         world.submit_one("acme", "after").await;
