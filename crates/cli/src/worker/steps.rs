@@ -1,0 +1,128 @@
+//! Finished steps on their way to the server: from lines of standard output, and from `docket step`, which a command's own
+//! commands run. That one speaks to a socket in the worker's folder, so no child needs a key, a token or the server's address.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, Result};
+use docket_client::worker::JobHandle;
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+use super::answer::{LINE_MAX, Line, StepLine, read_line};
+use super::lines::Lines;
+
+/// The variable with the socket's path.
+pub(crate) const SOCKET_VARIABLE: &str = "DOCKET_STEP_SOCKET";
+/// How many steps may wait for the server; a command that reports more waits.
+const WAITING_MAX: usize = 1_024;
+const CONNECTIONS_MAX: usize = 16;
+
+/// The jobs that a process works on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Steps {
+    jobs: Arc<Mutex<HashMap<String, JobHandle>>>,
+}
+
+/// The socket's answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Receipt {
+    pub(crate) ok: bool,
+    pub(crate) error: Option<String>,
+}
+
+impl Steps {
+    pub(crate) fn of<'a>(jobs: impl IntoIterator<Item = &'a JobHandle>) -> Self {
+        let steps = Self::default();
+        steps.set(jobs);
+        steps
+    }
+
+    /// From now on the process works on these.
+    pub(crate) fn set<'a>(&self, jobs: impl IntoIterator<Item = &'a JobHandle>) {
+        let jobs = jobs.into_iter().map(|job| (job.id().to_string(), job.clone())).collect();
+        *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    fn find(&self, id: Option<&str>) -> Result<JobHandle, String> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match id {
+            Some(id) => jobs.get(id),
+            None if jobs.len() == 1 => jobs.values().next(),
+            None => return Err("a step has to say whose it is: it has no jobId".to_owned()),
+        };
+        found.cloned().ok_or_else(|| "a step is of no job that the command was given".to_owned())
+    }
+
+    /// Tells the server; an error says why it is not kept.
+    pub(crate) async fn report(&self, line: StepLine) -> Result<(), String> {
+        let job = self.find(line.job_id.as_deref())?;
+        let told = job.step(&line.step, &line.output).await;
+        told.map_err(|error| format!("step '{}' could not be kept: {error}", line.step))
+    }
+
+    /// Reports what comes from the channel, in order, until it is closed or a step is refused.
+    pub(crate) fn reporter(&self) -> (mpsc::Sender<StepLine>, JoinHandle<Result<(), String>>) {
+        let (sender, mut lines) = mpsc::channel(WAITING_MAX);
+        let steps = self.clone();
+        let reporter = tokio::spawn(async move {
+            while let Some(line) = lines.recv().await {
+                steps.report(line).await?;
+            }
+            Ok(())
+        });
+        (sender, reporter)
+    }
+
+    /// Listens to `docket step` until it is dropped.
+    pub(crate) fn listen(&self, path: &Path) -> Result<Listening> {
+        let listener = UnixListener::bind(path)
+            .with_context(|| format!("no socket can be made at {}", path.display()))?;
+        let steps = self.clone();
+        let task = tokio::spawn(async move {
+            let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+            while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+                let Ok((stream, _)) = listener.accept().await else { continue };
+                let steps = steps.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = steps.answer(stream).await {
+                        tracing::debug!(%error, "a step's caller has gone");
+                    }
+                    drop(slot);
+                });
+            }
+        });
+        Ok(Listening(task))
+    }
+
+    async fn answer(&self, stream: UnixStream) -> Result<()> {
+        let (reader, mut writer) = stream.into_split();
+        let line = Lines::new(reader, LINE_MAX).next().await?;
+        let told = match line.map(|line| read_line(&line.bytes)) {
+            Some(Line::Step(step)) => self.report(step).await,
+            _ => Err("this is no step".to_owned()),
+        };
+        let receipt = Receipt {
+            ok: told.is_ok(),
+            error: told.err(),
+        };
+        let mut text = serde_json::to_vec(&receipt)?;
+        text.push(b'\n');
+        writer.write_all(&text).await?;
+        Ok(())
+    }
+}
+
+/// A socket that is listened to.
+#[derive(Debug)]
+pub(crate) struct Listening(JoinHandle<()>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
