@@ -1,0 +1,169 @@
+//! Collections: sets of items of one tenant that share a review policy.
+
+use serde::{Deserialize, Serialize};
+
+/// The order in which reviews are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// The oldest first.
+    Fifo,
+    /// The highest priority first.
+    #[default]
+    Priority,
+    /// The nearest deadline first.
+    Deadline,
+}
+
+/// How reviews find their reviewers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Assignment {
+    /// Reviewers take them.
+    #[default]
+    Pull,
+    /// They are given to the one with the fewest.
+    Auto,
+}
+
+/// What decides about a decided review's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the words speak for themselves")]
+pub enum ReviewOutcome {
+    Approved,
+    Corrected,
+    Rejected,
+}
+
+/// How much each part counts in a priority.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Weights {
+    /// How unsure the machine is.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
+    pub confidence: f64,
+    /// How near the deadline is.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
+    pub deadline: f64,
+    /// How much there is to review.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
+    pub complexity: f64,
+    /// What it is worth.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
+    pub value: f64,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self {
+            confidence: 40.0,
+            deadline: 30.0,
+            complexity: 20.0,
+            value: 10.0,
+        }
+    }
+}
+
+/// How items are reviewed. What is left out has its usual value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ReviewPolicy {
+    /// Whether items that arrive finished are reviewed. Where there is a pipeline, that decides.
+    pub enabled: bool,
+    /// Hours from the beginning of a review to its deadline.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0.01, maximum = 8_760))]
+    pub sla_hours: f64,
+    /// The order in which reviews are offered.
+    pub strategy: Strategy,
+    /// How long a reviewer holds a review without a sign of life.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::LeaseSeconds))]
+    pub lease_seconds: f64,
+    /// How reviews find their reviewers.
+    pub assignment: Assignment,
+    /// The reviewers who take part; none for all of the tenant's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::schema::Name>>, max_items = 1_000))]
+    pub roster: Option<Vec<String>>,
+    /// How much each part counts in a priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Weights>,
+    /// How often a review may come back unfinished before a lead has to look at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1_000))]
+    pub max_retries: Option<u32>,
+}
+
+impl Default for ReviewPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            sla_hours: 24.0,
+            strategy: Strategy::default(),
+            lease_seconds: 1_800.0,
+            assignment: Assignment::default(),
+            roster: None,
+            weights: None,
+            max_retries: None,
+        }
+    }
+}
+
+/// Who is told about decided reviews.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NotifyPolicy {
+    /// `email:a@example.com`, `webhook:https://…`
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::ShortText>, max_items = 100))]
+    pub recipients: Vec<String>,
+    /// About which outcomes.
+    #[cfg_attr(feature = "openapi", schema(max_items = 3))]
+    pub on: Vec<ReviewOutcome>,
+}
+
+/// `PUT /api/v1/collections/{collectionId}`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CollectionPut {
+    /// Whose it is; that never changes.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
+    pub tenant_id: String,
+    /// How its items are processed; none for items that arrive finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Name>))]
+    pub pipeline: Option<String>,
+    /// How its items are reviewed.
+    #[serde(default)]
+    pub review: ReviewPolicy,
+    /// Who is told about decided reviews.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifyPolicy>,
+}
+
+/// A collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Collection {
+    /// Its id.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
+    pub id: String,
+    /// Whose it is.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
+    pub tenant_id: String,
+    /// How its items are processed; none for items that arrive finished.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub pipeline: Option<String>,
+    /// How its items are reviewed.
+    pub review: ReviewPolicy,
+    /// Who is told about decided reviews.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifyPolicy>,
+}

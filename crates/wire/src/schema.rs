@@ -1,0 +1,138 @@
+//! Schemas of what is a plain string or number in Rust: names, texts, times, enumerations of the rules.
+//!
+//! Each of them stands for itself in the OpenAPI document, so that a limit is written there once.
+
+use std::borrow::Cow;
+
+use docket_core::item::ItemStatus as CoreItemStatus;
+use docket_core::name::{NAME_MAX, TEXT_MAX};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+/// What a name consists of: no white space, no control characters.
+pub const NAME_PATTERN: &str = r"^[^\s\x00-\x1f\x7f-\x9f]+$";
+/// What a short text consists of: no control characters.
+pub const TEXT_PATTERN: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
+
+macro_rules! schemas {
+    ($($(#[$doc:meta])* $name:ident = $build:expr;)+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug)]
+            pub struct $name;
+
+            impl PartialSchema for $name {
+                fn schema() -> RefOr<Schema> {
+                    $build.into()
+                }
+            }
+
+            impl ToSchema for $name {
+                fn name() -> Cow<'static, str> {
+                    Cow::Borrowed(stringify!($name))
+                }
+            }
+        )+
+    };
+}
+
+fn text(max: usize, pattern: &str) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .min_length(Some(1))
+        .max_length(Some(max))
+        .pattern(Some(pattern))
+}
+
+fn formatted(format: &str) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::Custom(format.to_owned())))
+}
+
+fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> ObjectBuilder {
+    let words: Vec<_> = words.into_iter().map(str::to_owned).collect();
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(words))
+}
+
+fn constant(value: bool) -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Boolean)
+        .enum_values(Some([value]))
+}
+
+schemas! {
+    /// A name: an id of a tenant, a collection, a pipeline, a step, a worker.
+    Name = text(NAME_MAX, NAME_PATTERN)
+        .description(Some("A name of the caller's own: no white space and no control characters."))
+        .examples([serde_json::json!("invoices")]);
+    /// A short text without control characters.
+    ShortText = text(TEXT_MAX, TEXT_PATTERN)
+        .description(Some("A short text without control characters."))
+        .examples([serde_json::json!("INV-1001")]);
+    /// A field's name, an actor's: short, without control characters.
+    FieldName = text(NAME_MAX, TEXT_PATTERN)
+        .description(Some("A field's name, without control characters."))
+        .examples([serde_json::json!("total")]);
+    /// A UUID of version 7.
+    Id = formatted("uuid")
+        .description(Some("An id that Docket has given out."))
+        .examples([serde_json::json!("01997a2c-5c00-7a3b-8c4d-5e6f708192a3")]);
+    /// A time in RFC 3339.
+    Time = formatted("date-time")
+        .description(Some("A moment in RFC 3339; answers are in UTC, to the millisecond."))
+        .examples([serde_json::json!("2026-09-21T14:13:20.000Z")]);
+    /// The token of a lease.
+    LeaseToken = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(0))
+        .maximum(Some(9_007_199_254_740_991_i64))
+        .description(Some("Rises with every hold of the same job; every word of its worker carries it."))
+        .examples([serde_json::json!(1)]);
+    /// The length of a lease.
+    LeaseSeconds = ObjectBuilder::new()
+        .schema_type(Type::Number)
+        .minimum(Some(0.01))
+        .maximum(Some(604_800))
+        .description(Some("How long a lease lasts without a sign of life, in seconds."))
+        .examples([serde_json::json!(600)]);
+    /// The state of an item.
+    ItemStatus = words(CoreItemStatus::ALL.map(CoreItemStatus::as_str))
+        .description(Some("The state of an item."));
+    /// The word for no limit.
+    Unlimited = words(["unlimited"]);
+    /// Always true.
+    True = constant(true);
+    /// Always false.
+    False = constant(false);
+}
+
+impl PartialSchema for crate::problem::Code {
+    fn schema() -> RefOr<Schema> {
+        words(Self::ALL.iter().map(|code| code.as_str()))
+            .description(Some("What programs branch on. Stable; more may be added."))
+            .into()
+    }
+}
+
+impl ToSchema for crate::problem::Code {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Code")
+    }
+}
+
+impl PartialSchema for crate::time::Time {
+    fn schema() -> RefOr<Schema> {
+        Time::schema()
+    }
+}
+
+impl ToSchema for crate::time::Time {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Time")
+    }
+}
