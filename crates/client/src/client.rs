@@ -76,7 +76,9 @@ struct Inner {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("base", &self.inner.base.as_str()).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("base", &self.inner.base.as_str())
+            .finish_non_exhaustive()
     }
 }
 
@@ -138,8 +140,9 @@ impl Client {
         let authorization = match &options.key {
             None => None,
             Some(key) => {
-                let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim()))
-                    .map_err(|_| ClientError::Settings("the key has characters that no key has".to_owned()))?;
+                let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim())).map_err(|_| {
+                    ClientError::Settings("the key has characters that no key has".to_owned())
+                })?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -199,7 +202,11 @@ impl Client {
 
     /// A new idempotency key: 128 random bits.
     pub fn idempotency_key(&self) -> String {
-        format!("{:016x}{:016x}", self.random().next_u64(), self.random().next_u64())
+        format!(
+            "{:016x}{:016x}",
+            self.random().next_u64(),
+            self.random().next_u64()
+        )
     }
 
     /// A URL below the server's. Each segment is escaped by itself, so that no id can name another path.
@@ -232,7 +239,8 @@ impl Client {
             .map_err(|problem| ClientError::Settings(format!("the request cannot be written: {problem}")))?;
         let mut call = self.call(method, segments);
         call.body = Some(text.into());
-        call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        call.headers
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(call)
     }
 
@@ -260,7 +268,11 @@ impl Client {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
-            match self.inner.retry.wait(made, call.repeatable, &error, self.random()) {
+            match self
+                .inner
+                .retry
+                .wait(made, call.repeatable, &error, self.random())
+            {
                 None => return Err(error),
                 Some(wait) => {
                     tracing::debug!(%error, wait_ms = wait.as_millis(), path = call.url.path(), "a call is made again");
@@ -271,7 +283,9 @@ impl Client {
     }
 
     async fn send_once(&self, call: &Call) -> Result<Response> {
-        let mut request = self.request(call.method.clone(), call.url.clone()).headers(call.headers.clone());
+        let mut request = self
+            .request(call.method.clone(), call.url.clone())
+            .headers(call.headers.clone());
         if let Some(body) = &call.body {
             request = request.body(body.clone());
         }
@@ -302,7 +316,12 @@ impl Client {
         let request_id = header(&response, "x-request-id");
         // The status says enough; a body that breaks off is no reason to say less.
         let body = self.bytes(response, PROBLEM_MAX).await.unwrap_or_default();
-        Err(ClientError::Problem(Box::new(Problem::read(status, retry_after, request_id, &body))))
+        Err(ClientError::Problem(Box::new(Problem::read(
+            status,
+            retry_after,
+            request_id,
+            &body,
+        ))))
     }
 
     pub(crate) async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T> {
@@ -338,7 +357,11 @@ impl Client {
 }
 
 pub(crate) fn header(response: &Response, name: &str) -> Option<String> {
-    response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    response
+        .headers()
+        .get(name)
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -349,14 +372,20 @@ mod tests {
     fn ids_are_escaped_into_one_segment() {
         let client = Client::new("http://localhost:7700/docket/", None).unwrap();
         let url = client.url(&["api", "v1", "items", "a/../b?c"]);
-        assert_eq!(url.as_str(), "http://localhost:7700/docket/api/v1/items/a%2F..%2Fb%3Fc");
+        assert_eq!(
+            url.as_str(),
+            "http://localhost:7700/docket/api/v1/items/a%2F..%2Fb%3Fc"
+        );
     }
 
     #[test]
     fn the_key_goes_to_the_server_and_to_nobody_else() {
         let client = Client::new("http://localhost:7700", Some("dk_secret".to_owned())).unwrap();
         let sent = |url: &str| {
-            let request = client.request(Method::GET, Url::parse(url).unwrap()).build().unwrap();
+            let request = client
+                .request(Method::GET, Url::parse(url).unwrap())
+                .build()
+                .unwrap();
             request.headers().contains_key(AUTHORIZATION)
         };
         assert!(sent("http://localhost:7700/api/v1/items"));
@@ -368,7 +397,10 @@ mod tests {
     #[test]
     fn what_is_no_url_is_refused_with_an_example() {
         for url in ["localhost:7700", "ftp://host", "", "http://"] {
-            assert!(matches!(Client::new(url, None), Err(ClientError::Settings(_))), "{url}");
+            assert!(
+                matches!(Client::new(url, None), Err(ClientError::Settings(_))),
+                "{url}"
+            );
         }
     }
 }

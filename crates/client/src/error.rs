@@ -102,10 +102,23 @@ struct Document {
 
 impl Problem {
     /// Reads the body of a refusal. Anything between us and the server may have written it, so nothing is relied upon.
-    pub(crate) fn read(status: u16, retry_after: Option<Duration>, request_id: Option<String>, body: &[u8]) -> Self {
+    pub(crate) fn read(
+        status: u16,
+        retry_after: Option<Duration>,
+        request_id: Option<String>,
+        body: &[u8],
+    ) -> Self {
         let document = serde_json::from_slice::<Document>(body).ok();
-        let Some(Document { code, title, detail, more }) = document else {
-            let said = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();
+        let Some(Document {
+            code,
+            title,
+            detail,
+            more,
+        }) = document
+        else {
+            let said = String::from_utf8_lossy(&body[..body.len().min(200)])
+                .trim()
+                .to_owned();
             return Self {
                 status,
                 code: String::new(),
@@ -161,6 +174,9 @@ mod tests {
         assert_eq!(problem.code(), None);
         assert!(problem.to_string().contains("502"), "{problem}");
         assert!(ClientError::Problem(Box::new(problem)).is_passing());
-        assert_eq!(Problem::read(404, None, None, b"").to_string(), "the server answered with status 404");
+        assert_eq!(
+            Problem::read(404, None, None, b"").to_string(),
+            "the server answered with status 404"
+        );
     }
 }

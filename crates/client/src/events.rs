@@ -98,7 +98,8 @@ impl Events {
         if raw.id.is_some() {
             self.last_id.clone_from(&raw.id);
         }
-        let data = serde_json::from_str(&raw.data).map_err(|problem| self.client.unreadable(&problem.to_string()))?;
+        let data = serde_json::from_str(&raw.data)
+            .map_err(|problem| self.client.unreadable(&problem.to_string()))?;
         Ok(Event {
             id: raw.id,
             name: raw.name,
@@ -107,10 +108,7 @@ impl Events {
     }
 
     async fn connect(&mut self) -> Result<()> {
-        self.parser = Parser {
-            retry_ms: self.parser.retry_ms,
-            ..Parser::default()
-        };
+        self.parser.begin_again();
         let mut request = self
             .client
             .request(self.call.method.clone(), self.call.url.clone())
@@ -135,7 +133,10 @@ impl Events {
             Ok(Err(error)) => Err(self.client.transport(error)),
             Ok(Ok(Some(bytes))) => {
                 self.failed = 0;
-                let events = self.parser.push(&bytes).ok_or_else(|| self.client.unreadable("an event without end"))?;
+                let events = self
+                    .parser
+                    .push(&bytes)
+                    .ok_or_else(|| self.client.unreadable("an event without end"))?;
                 self.ready.extend(events);
                 self.response = Some(response);
                 Ok(())
@@ -150,7 +151,17 @@ impl Events {
 
     async fn rest(&mut self) {
         self.failed += 1;
-        let base_ms = self.parser.retry_ms.unwrap_or(RECONNECT_BASE_MS).min(RECONNECT_MAX_MS);
-        tokio::time::sleep(backoff(self.failed, base_ms, RECONNECT_MAX_MS, self.client.random())).await;
+        let base_ms = self
+            .parser
+            .retry_ms
+            .unwrap_or(RECONNECT_BASE_MS)
+            .min(RECONNECT_MAX_MS);
+        tokio::time::sleep(backoff(
+            self.failed,
+            base_ms,
+            RECONNECT_MAX_MS,
+            self.client.random(),
+        ))
+        .await;
     }
 }

@@ -40,6 +40,13 @@ impl Parser {
         Some(events)
     }
 
+    /// Forgets what was begun: the next bytes come from another connection.
+    pub(crate) fn begin_again(&mut self) {
+        let retry_ms = self.retry_ms;
+        *self = Self::default();
+        self.retry_ms = retry_ms;
+    }
+
     fn end_line(&mut self) -> Option<RawEvent> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
@@ -73,7 +80,8 @@ mod tests {
 
     #[test]
     fn events_are_put_together_from_any_pieces() {
-        let text = ": hello\n\nid: 7\nevent: log\ndata: {\"a\":\ndata: 1}\n\nretry: 250\r\ndata:x\r\n\r\nid: 9\n\n";
+        let text =
+            ": hello\n\nid: 7\nevent: log\ndata: {\"a\":\ndata: 1}\n\nretry: 250\r\ndata:x\r\n\r\nid: 9\n\n";
         for size in [1, 2, 7, text.len()] {
             let mut parser = Parser::default();
             let mut events = Vec::new();

@@ -55,8 +55,15 @@ impl Upload {
     }
 
     fn filename(&self) -> String {
-        let own = || self.path.file_name().map(|name| name.to_string_lossy().into_owned());
-        self.filename.clone().or_else(own).unwrap_or_else(|| "file".to_owned())
+        let own = || {
+            self.path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+        };
+        self.filename
+            .clone()
+            .or_else(own)
+            .unwrap_or_else(|| "file".to_owned())
     }
 }
 
@@ -70,11 +77,17 @@ impl Client {
         sent: impl Fn(u64) + Clone + Send + Sync + 'static,
     ) -> Result<Uploaded> {
         let (size, digest) = digest(&upload.path).await?;
-        let key = upload.idempotency_key.clone().unwrap_or_else(|| self.idempotency_key());
+        let key = upload
+            .idempotency_key
+            .clone()
+            .unwrap_or_else(|| self.idempotency_key());
         let mut made = 0;
         loop {
             made += 1;
-            let error = match self.upload_once(collection_id, upload, size, &digest, &key, sent.clone()).await {
+            let error = match self
+                .upload_once(collection_id, upload, size, &digest, &key, sent.clone())
+                .await
+            {
                 Ok(uploaded) => return Ok(uploaded),
                 Err(error) => error,
             };
@@ -94,7 +107,9 @@ impl Client {
         key: &str,
         sent: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<Uploaded> {
-        let file = File::open(&upload.path).await.map_err(|source| unreadable(&upload.path, source))?;
+        let file = File::open(&upload.path)
+            .await
+            .map_err(|source| unreadable(&upload.path, source))?;
         let moment = if size >= LARGE { MOMENT } else { Duration::ZERO };
         let mut url = self.url(&["api", "v1", "collections", collection_id, "documents"]);
         if let Some(id) = &upload.external_id {
@@ -113,7 +128,11 @@ impl Client {
             request = request.header(EXPECT, "100-continue");
         }
         let body = Body::wrap_stream(pieces(file, size, moment, sent));
-        let response = request.body(body).send().await.map_err(|error| self.transport(error))?;
+        let response = request
+            .body(body)
+            .send()
+            .await
+            .map_err(|error| self.transport(error))?;
         let response = self.accept(response).await?;
         self.read(response).await
     }
@@ -148,21 +167,24 @@ fn pieces(
     moment: Duration,
     sent: impl Fn(u64) + Send + Sync + 'static,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    stream::unfold((file.take(size), moment, sent), async |(mut file, moment, sent)| {
-        if !moment.is_zero() {
-            tokio::time::sleep(moment).await;
-        }
-        let mut piece = vec![0; PIECE];
-        match file.read(&mut piece).await {
-            Ok(0) => None,
-            Ok(read) => {
-                piece.truncate(read);
-                sent(read as u64);
-                Some((Ok(piece.into()), (file, Duration::ZERO, sent)))
+    stream::unfold(
+        (file.take(size), moment, sent),
+        async |(mut file, moment, sent)| {
+            if !moment.is_zero() {
+                tokio::time::sleep(moment).await;
             }
-            Err(error) => Some((Err(error), (file, Duration::ZERO, sent))),
-        }
-    })
+            let mut piece = vec![0; PIECE];
+            match file.read(&mut piece).await {
+                Ok(0) => None,
+                Ok(read) => {
+                    piece.truncate(read);
+                    sent(read as u64);
+                    Some((Ok(piece.into()), (file, Duration::ZERO, sent)))
+                }
+                Err(error) => Some((Err(error), (file, Duration::ZERO, sent))),
+            }
+        },
+    )
 }
 
 /// A `Content-Disposition` that carries any name (RFC 6266, RFC 8187).
@@ -170,7 +192,9 @@ fn disposition(filename: &str) -> String {
     let mut escaped = String::with_capacity(filename.len());
     for byte in filename.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(char::from(byte)),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(char::from(byte))
+            }
             other => escaped.push_str(&format!("%{other:02X}")),
         }
     }
@@ -187,7 +211,11 @@ fn base64(bytes: &[u8]) -> String {
         let number = u32::from_be_bytes([0, bits[0], bits[1], bits[2]]);
         for place in 0..4 {
             let digit = (number >> (18 - 6 * place)) & 63;
-            text.push(if place > three.len() { '=' } else { char::from(DIGITS[digit as usize]) });
+            text.push(if place > three.len() {
+                '='
+            } else {
+                char::from(DIGITS[digit as usize])
+            });
         }
     }
     text
@@ -199,7 +227,13 @@ mod tests {
 
     #[test]
     fn base64_is_that_of_the_standard() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+        for (bytes, text) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         assert_eq!(base64(&[255, 254, 253]), "//79");

@@ -17,7 +17,7 @@ use super::child::{self, DRAIN, Group};
 use super::end::End;
 use super::lines::{Lines, RawLine};
 use super::logged::Logged;
-use super::steps::{Listening, SOCKET_VARIABLE, Steps};
+use super::steps::{Listening, Reporter, SOCKET_VARIABLE, Steps};
 
 /// How many lines of standard output may wait to be looked at.
 const LINES_MAX: usize = 64;
@@ -40,7 +40,7 @@ pub(crate) struct Process {
     pub(crate) lines: mpsc::Receiver<RawLine>,
     pub(crate) logged: Arc<Logged>,
     pub(crate) steps: Steps,
-    reporter: JoinHandle<Result<(), String>>,
+    pub(crate) reporter: Reporter,
     reader: JoinHandle<()>,
     errors: JoinHandle<()>,
     _socket: Option<Listening>,
@@ -76,7 +76,7 @@ impl Process {
                 let step = if line.is_cut { Line::Other } else { read_line(&line.bytes) };
                 // Where nobody listens any more the rest is read all the same: the command must not hang on us.
                 match step {
-                    Line::Step(step) => to_steps.send(step).await.unwrap_or_default(),
+                    Line::Step(step) => to_steps.send(step).await,
                     Line::Other => to_lines.send(line).await.unwrap_or_default(),
                 }
             }
@@ -98,16 +98,6 @@ impl Process {
         })
     }
 
-    /// A refused step; for ever where none is.
-    pub(crate) async fn step_refused(reporter: &mut JoinHandle<Result<(), String>>) -> String {
-        if !reporter.is_finished() {
-            if let Ok(Err(problem)) = reporter.await {
-                return problem;
-            }
-        }
-        std::future::pending().await
-    }
-
     /// Waits for the end of a command, or brings it about, while `lines` are given to `take`. Afterwards nothing of it is left, and
     /// everything that it said has been seen.
     pub(crate) async fn finish(
@@ -126,14 +116,13 @@ impl Process {
             }
         };
         tokio::pin!(stop, timeout);
-        let refused = Self::step_refused(&mut self.reporter);
-        tokio::pin!(refused);
+        let mut reporter = self.reporter.clone();
         let mut end = loop {
             tokio::select! {
                 status = self.group.wait() => break status.map_or_else(End::Unknown, End::Exited),
                 why = &mut stop => break End::Stopped(why),
                 limit = &mut timeout => break End::TimedOut(limit),
-                problem = &mut refused => break End::StepRefused(problem),
+                problem = reporter.refused() => break End::StepRefused(problem),
                 Some(line) = self.lines.recv() => take(line),
             }
         };
@@ -143,13 +132,12 @@ impl Process {
         }
         self.drain(&mut take).await;
         // The last steps may still wait for the server; they belong before the answer.
-        if matches!(end, End::Exited(_)) && !self.reporter.is_finished() {
+        if matches!(end, End::Exited(_)) {
             tokio::select! {
-                told = &mut self.reporter => if let Ok(Err(problem)) = told { end = End::StepRefused(problem) },
+                told = self.reporter.told() => if let Err(problem) = told { end = End::StepRefused(problem) },
                 why = &mut stop => end = End::Stopped(why),
             }
         }
-        self.reporter.abort();
         end
     }
 
@@ -167,18 +155,12 @@ impl Process {
         self.reader.abort();
         self.errors.abort();
     }
-
-    /// Takes the reporter's refusal, where there is one, without waiting.
-    pub(crate) fn reporter(&mut self) -> &mut JoinHandle<Result<(), String>> {
-        &mut self.reporter
-    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.reader.abort();
         self.errors.abort();
-        self.reporter.abort();
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
@@ -10,7 +11,7 @@ use docket_client::worker::JobHandle;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::answer::{LINE_MAX, Line, StepLine, read_line};
@@ -26,6 +27,60 @@ const CONNECTIONS_MAX: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
     jobs: Arc<Mutex<HashMap<String, JobHandle>>>,
+}
+
+/// How far the reports have come.
+#[derive(Debug, Default)]
+struct Told {
+    count: u64,
+    problem: Option<String>,
+}
+
+/// Where steps are put in line.
+#[derive(Debug)]
+pub(crate) struct StepSender {
+    to: mpsc::Sender<StepLine>,
+    queued: Arc<AtomicU64>,
+}
+
+impl StepSender {
+    /// Puts a step in line; waits while the line is long.
+    pub(crate) async fn send(&self, line: StepLine) {
+        self.queued.fetch_add(1, Ordering::SeqCst);
+        // The reporter lives as long as this sender.
+        self.to.send(line).await.unwrap_or_default();
+    }
+}
+
+/// How it goes with the steps of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Reporter {
+    queued: Arc<AtomicU64>,
+    reported: watch::Receiver<Told>,
+}
+
+impl Reporter {
+    /// Waits until every step that stands in line is kept; an error says which is not.
+    pub(crate) async fn told(&mut self) -> Result<(), String> {
+        let queued = self.queued.load(Ordering::SeqCst);
+        let done = |told: &Told| told.count >= queued || told.problem.is_some();
+        match self.reported.wait_for(done).await {
+            Ok(told) => told.problem.clone().map_or(Ok(()), Err),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Waits for a step that is refused; for ever where none is.
+    pub(crate) async fn refused(&mut self) -> String {
+        let problem = match self.reported.wait_for(|told| told.problem.is_some()).await {
+            Ok(told) => told.problem.clone(),
+            Err(_) => None,
+        };
+        match problem {
+            Some(problem) => problem,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// The socket's answer.
@@ -65,17 +120,27 @@ impl Steps {
         told.map_err(|error| format!("step '{}' could not be kept: {error}", line.step))
     }
 
-    /// Reports what comes from the channel, in order, until it is closed or a step is refused.
-    pub(crate) fn reporter(&self) -> (mpsc::Sender<StepLine>, JoinHandle<Result<(), String>>) {
-        let (sender, mut lines) = mpsc::channel(WAITING_MAX);
+    /// Reports steps in order, as they come, until nobody can send any more.
+    pub(crate) fn reporter(&self) -> (StepSender, Reporter) {
+        let (sender, mut lines) = mpsc::channel::<StepLine>(WAITING_MAX);
+        let (told, reported) = watch::channel(Told::default());
         let steps = self.clone();
-        let reporter = tokio::spawn(async move {
+        tokio::spawn(async move {
             while let Some(line) = lines.recv().await {
-                steps.report(line).await?;
+                // After a refusal the rest is only taken, so that nobody waits for us.
+                let result = if told.borrow().problem.is_some() { Ok(()) } else { steps.report(line).await };
+                told.send_modify(|told| {
+                    told.count += 1;
+                    told.problem = told.problem.take().or(result.err());
+                });
             }
-            Ok(())
         });
-        (sender, reporter)
+        let queued = Arc::new(AtomicU64::new(0));
+        let sender = StepSender {
+            to: sender,
+            queued: Arc::clone(&queued),
+        };
+        (sender, Reporter { queued, reported })
     }
 
     /// Listens to `docket step` until it is dropped.

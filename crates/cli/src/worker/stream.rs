@@ -104,6 +104,7 @@ impl Exec {
             return Exchange::Ended(Outcome::failed("the command takes no input"));
         };
         let mut answer = None;
+        let mut reporter = process.reporter.clone();
         let end = {
             let timeout = async {
                 match self.limits.timeout {
@@ -129,13 +130,18 @@ impl Exec {
                     },
                     () = &mut feeding => {}
                     why = job.stopped() => break Some(End::Stopped(why)),
+                    problem = reporter.refused() => break Some(End::StepRefused(problem)),
                     () = &mut timeout => break self.limits.timeout.map(End::TimedOut),
                 }
             }
         };
         if let Some(answer) = answer {
             // The steps that it reported belong before its answer.
-            if let Err(problem) = process.steps_told().await {
+            let told = tokio::select! {
+                told = process.reporter.told() => told,
+                _ = job.stopped() => return Exchange::Ended(Outcome::Released),
+            };
+            if let Err(problem) = told {
                 return Exchange::Ended(Outcome::failed_for_good(problem));
             }
             process.stdin = Some(stdin);

@@ -28,7 +28,8 @@ impl Client {
 
     /// Revokes a key.
     pub async fn key_revoke(&self, id: &str) -> Result<()> {
-        self.tell(self.call(Method::DELETE, &["api", "v1", "keys", id]).repeatable()).await
+        self.tell(self.call(Method::DELETE, &["api", "v1", "keys", id]).repeatable())
+            .await
     }
 
     /// Makes a tenant, or changes it.
@@ -49,7 +50,8 @@ impl Client {
 
     /// Makes a collection, or changes it.
     pub async fn collection_put(&self, id: &str, collection: &CollectionPut) -> Result<Collection> {
-        self.ask(self.put(&["api", "v1", "collections", id], collection)?).await
+        self.ask(self.put(&["api", "v1", "collections", id], collection)?)
+            .await
     }
 
     /// A collection.
@@ -65,7 +67,8 @@ impl Client {
 
     /// Makes a pipeline, or its next version.
     pub async fn pipeline_put(&self, name: &str, pipeline: &PipelinePut) -> Result<Pipeline> {
-        self.ask(self.put(&["api", "v1", "pipelines", name], pipeline)?).await
+        self.ask(self.put(&["api", "v1", "pipelines", name], pipeline)?)
+            .await
     }
 
     /// A pipeline.
@@ -91,6 +94,10 @@ impl Client {
 
     /// Lifts a pause.
     pub async fn resume(&self, pause_id: &str) -> Result<()> {
-        self.tell(self.call(Method::DELETE, &["api", "v1", "pauses", pause_id]).repeatable()).await
+        self.tell(
+            self.call(Method::DELETE, &["api", "v1", "pauses", pause_id])
+                .repeatable(),
+        )
+        .await
     }
 }

@@ -30,7 +30,8 @@ pub struct ItemsFilter {
 impl Client {
     /// What a tenant may still submit; its own where none is named.
     pub async fn limits(&self, tenant_id: Option<&str>) -> Result<Limits> {
-        self.ask(self.get(&["api", "v1", "limits"]).query("tenantId", tenant_id)).await
+        self.ask(self.get(&["api", "v1", "limits"]).query("tenantId", tenant_id))
+            .await
     }
 
     /// Submits JSON items, up to 1,000, with a result for each. With an idempotency key of one's own the same submission can be
@@ -41,7 +42,10 @@ impl Client {
         items: Vec<SubmitItem>,
         idempotency_key: Option<&str>,
     ) -> Result<Vec<std::result::Result<Submitted, EntryError>>> {
-        let mut call = self.create(&["api", "v1", "collections", collection_id, "items"], &Submit { items })?;
+        let mut call = self.create(
+            &["api", "v1", "collections", collection_id, "items"],
+            &Submit { items },
+        )?;
         if let Some(key) = idempotency_key {
             call = call.header("idempotency-key", key);
         }
@@ -80,11 +84,17 @@ impl Client {
 
     /// All runs of an item.
     pub async fn item_jobs(&self, id: &str, cursor: Option<&str>) -> Result<Page<Job>> {
-        self.ask(self.item_get(id, &["jobs"]).query("cursor", cursor)).await
+        self.ask(self.item_get(id, &["jobs"]).query("cursor", cursor))
+            .await
     }
 
     /// The log of an item.
-    pub async fn item_timeline(&self, id: &str, limit: Option<u64>, cursor: Option<&str>) -> Result<Page<LogEntry>> {
+    pub async fn item_timeline(
+        &self,
+        id: &str,
+        limit: Option<u64>,
+        cursor: Option<&str>,
+    ) -> Result<Page<LogEntry>> {
         let call = self.item_get(id, &["timeline"]);
         self.ask(call.query("limit", limit).query("cursor", cursor)).await
     }

@@ -65,7 +65,9 @@ impl Client {
 
     /// The log as a stream, for a file.
     pub async fn audit_export(&self, filter: &AuditFilter, format: ExportFormat) -> Result<Download> {
-        let call = self.get(&["api", "v1", "audit", "export"]).query("format", Some(format.as_str()));
+        let call = self
+            .get(&["api", "v1", "audit", "export"])
+            .query("format", Some(format.as_str()));
         self.open(filter.on(call)).await
     }
 }

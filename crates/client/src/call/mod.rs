@@ -15,7 +15,10 @@ impl Client {
     /// A creating call, with a key of its own: repeated, it creates nothing more.
     pub(crate) fn create(&self, segments: &[&str], body: &impl Serialize) -> Result<Call> {
         let key = self.idempotency_key();
-        Ok(self.post(segments, body)?.header("idempotency-key", &key).repeatable())
+        Ok(self
+            .post(segments, body)?
+            .header("idempotency-key", &key)
+            .repeatable())
     }
 
     /// A call that sets something: repeated, it sets the same.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use docket_core::id::JobId;
 use docket_core::lease::LeaseToken;
 use docket_wire::job::{
-    Claim, Claimed, ClaimedJob, Complete, Completed, Completes, Extended, Fail, Failed, Fails, Heartbeat, Heartbeats,
-    Reap, Reaped, Release, Released, Releases, StepDone,
+    Claim, Claimed, ClaimedJob, Complete, Completed, Completes, Extended, Fail, Failed, Fails, Heartbeat,
+    Heartbeats, Reap, Reaped, Release, Released, Releases, StepDone,
 };
 use docket_wire::{EntryError, Outcome, Results};
 use serde::Serialize;
@@ -86,7 +86,8 @@ impl Client {
 
     /// Finds stale jobs now.
     pub async fn reap(&self, reap: &Reap) -> Result<Reaped> {
-        self.ask(self.post(&["internal", "v1", "jobs", "reap"], reap)?.repeatable()).await
+        self.ask(self.post(&["internal", "v1", "jobs", "reap"], reap)?.repeatable())
+            .await
     }
 
     async fn about_jobs<T: DeserializeOwned>(
@@ -115,7 +116,10 @@ mod tests {
 
     #[test]
     fn the_time_of_a_server_is_read() {
-        assert_eq!(http_date_ms("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777_000));
+        assert_eq!(
+            http_date_ms("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(784_111_777_000)
+        );
         assert_eq!(http_date_ms("yesterday"), None);
     }
 }

@@ -106,7 +106,9 @@ impl Deliveries {
 
     /// Delivers the outcomes of one kind that stand in front. An error has put them back.
     async fn deliver(&mut self) -> Result<()> {
-        let Some(first) = self.waiting.front() else { return Ok(()) };
+        let Some(first) = self.waiting.front() else {
+            return Ok(());
+        };
         let kind = Kind::of(&first.outcome);
         let batch = self.take(kind);
         let answers = match kind {
@@ -176,7 +178,8 @@ impl Deliveries {
         let (mut batch, mut rest, mut bytes) = (Vec::new(), VecDeque::new(), 0);
         for settled in std::mem::take(&mut self.waiting) {
             let size = size(&settled.outcome);
-            let has_room = batch.is_empty() || (batch.len() < self.batch_max && bytes + size <= BATCH_BYTES_MAX);
+            let has_room =
+                batch.is_empty() || (batch.len() < self.batch_max && bytes + size <= BATCH_BYTES_MAX);
             if Kind::of(&settled.outcome) == kind && has_room {
                 bytes += size;
                 batch.push(settled);
@@ -227,9 +230,10 @@ impl Deliveries {
 /// What is said of a job whose outcome the server does not take: that it failed so. The same result would be refused again.
 fn instead(settled: &Settled, error: &EntryError) -> Outcome {
     match &settled.outcome {
-        Outcome::Completed(_) | Outcome::Released => {
-            Outcome::failed_for_good(format!("the server refused what the worker answered: {}", error.detail))
-        }
+        Outcome::Completed(_) | Outcome::Released => Outcome::failed_for_good(format!(
+            "the server refused what the worker answered: {}",
+            error.detail
+        )),
         Outcome::Failed(failure) => Outcome::Failed(Failure {
             error: failure.error.replace('\0', "\u{fffd}"),
             step: None,
@@ -243,7 +247,9 @@ fn plain<T>(answers: Vec<std::result::Result<T, EntryError>>) -> Vec<std::result
 }
 
 fn complete(settled: &Settled) -> Option<Complete> {
-    let Outcome::Completed(completion) = &settled.outcome else { return None };
+    let Outcome::Completed(completion) = &settled.outcome else {
+        return None;
+    };
     let Completion {
         result,
         fields,
@@ -263,7 +269,9 @@ fn complete(settled: &Settled) -> Option<Complete> {
 }
 
 fn fail(settled: &Settled) -> Option<Fail> {
-    let Outcome::Failed(failure) = &settled.outcome else { return None };
+    let Outcome::Failed(failure) = &settled.outcome else {
+        return None;
+    };
     Some(Fail {
         job_id: settled.job.uuid(),
         lease_token: settled.token,
@@ -284,9 +292,13 @@ fn release(settled: &Settled) -> Release {
 fn size(outcome: &Outcome) -> usize {
     match outcome {
         Outcome::Completed(completion) => {
-            let json = |value: &Option<serde_json::Value>| value.as_ref().map_or(0, |value| value.to_string().len());
+            let json =
+                |value: &Option<serde_json::Value>| value.as_ref().map_or(0, |value| value.to_string().len());
             let fields = completion.fields.as_ref().map_or(0, |fields| {
-                fields.iter().map(|field| field.name.len() + field.value.to_string().len() + 128).sum()
+                fields
+                    .iter()
+                    .map(|field| field.name.len() + field.value.to_string().len() + 128)
+                    .sum()
             });
             256 + json(&completion.result) + json(&completion.display_payload) + fields
         }

@@ -89,7 +89,10 @@ impl Holds {
     pub(crate) fn next_look(&self) -> Option<Instant> {
         let held = self.lock();
         let is_running = |hold: &&Hold| hold.stop.borrow().is_none();
-        held.values().filter(is_running).map(|hold| hold.beat_at.min(hold.ends)).min()
+        held.values()
+            .filter(is_running)
+            .map(|hold| hold.beat_at.min(hold.ends))
+            .min()
     }
 
     /// The leases to renew now: those that are due and those that are nearly so. And how long the call may take.
@@ -141,7 +144,9 @@ impl Holds {
     /// Tells the handlers of leases that ended without being renewed, and gives their jobs.
     pub(crate) fn expire(&self, now: Instant) -> Vec<JobId> {
         let held = self.lock();
-        let over = held.iter().filter(|(_, hold)| hold.ends <= now && tell(hold, Stop::LeaseLost));
+        let over = held
+            .iter()
+            .filter(|(_, hold)| hold.ends <= now && tell(hold, Stop::LeaseLost));
         over.map(|(job, _)| *job).collect()
     }
 

@@ -117,7 +117,12 @@ impl JobHandle {
 
     /// The output of a step that an earlier attempt finished.
     pub fn finished(&self, step: &str) -> Option<&Value> {
-        self.claimed.steps.iter().find(|known| known.name == step)?.output.as_ref()
+        self.claimed
+            .steps
+            .iter()
+            .find(|known| known.name == step)?
+            .output
+            .as_ref()
     }
 
     /// Reports a finished step; its output is kept from then on. While the server is away this waits for it, as long as the
@@ -126,7 +131,10 @@ impl JobHandle {
         let mut stop = self.stop.clone();
         let mut failed = 0;
         loop {
-            let said = self.client.step(self.id(), self.claimed.lease_token, name, output).await;
+            let said = self
+                .client
+                .step(self.id(), self.claimed.lease_token, name, output)
+                .await;
             match said {
                 Err(error) if error.is_passing() => {
                     failed += 1;

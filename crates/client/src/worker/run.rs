@@ -86,7 +86,9 @@ impl Worker {
         let undelivered = tokio::time::timeout(DELIVERING, &mut deliveries).await.is_err();
         if undelivered {
             deliveries.abort();
-            tracing::error!("outcomes could not be delivered before the worker ended; their leases will run out");
+            tracing::error!(
+                "outcomes could not be delivered before the worker ended; their leases will run out"
+            );
         }
         beats.abort();
         let lost = tally.lost.load(Ordering::Relaxed) + if undelivered { holds.count() as u64 } else { 0 };
@@ -149,7 +151,11 @@ impl<H: Handler> Running<H> {
     }
 
     /// Asks for jobs. None where the shutdown came first; jobs that arrive then are handed back.
-    async fn claim(&self, limit: usize, shutdown: &Shutdown) -> Option<Result<(Vec<ClaimedJob>, Option<i64>)>> {
+    async fn claim(
+        &self,
+        limit: usize,
+        shutdown: &Shutdown,
+    ) -> Option<Result<(Vec<ClaimedJob>, Option<i64>)>> {
         let wait = match (self.options.until_empty, self.is_empty()) {
             (true, true) => Duration::ZERO,
             // What runs may free a lane for more.
@@ -180,8 +186,13 @@ impl<H: Handler> Running<H> {
     }
 
     fn enter(&self, claimed: ClaimedJob, asked: Instant, server_ms: Option<i64>) -> Job {
-        let lease = self.options.lease.unwrap_or_else(|| lease_of(&claimed, server_ms));
-        let stop = self.holds.enter(claimed.job_id, claimed.lease_token, lease, asked);
+        let lease = self
+            .options
+            .lease
+            .unwrap_or_else(|| lease_of(&claimed, server_ms));
+        let stop = self
+            .holds
+            .enter(claimed.job_id, claimed.lease_token, lease, asked);
         Job::new(claimed, self.client.clone(), stop, self.outcomes.clone())
     }
 
@@ -195,8 +206,11 @@ impl<H: Handler> Running<H> {
     ) {
         let mut jobs = jobs.into_iter();
         for permit in permits {
-            let batch: Vec<Job> =
-                jobs.by_ref().take(self.options.batch.max(1)).map(|job| self.enter(job, asked, server_ms)).collect();
+            let batch: Vec<Job> = jobs
+                .by_ref()
+                .take(self.options.batch.max(1))
+                .map(|job| self.enter(job, asked, server_ms))
+                .collect();
             if batch.is_empty() {
                 break;
             }
@@ -243,10 +257,19 @@ impl<H: Handler> Running<H> {
         if in_time {
             return;
         }
-        tracing::warn!(running = self.handlers.len(), "what still runs is stopped and handed back");
+        tracing::warn!(
+            running = self.handlers.len(),
+            "what still runs is stopped and handed back"
+        );
         self.holds.stop_all();
-        if tokio::time::timeout(STOPPING, join_all(&mut self.handlers)).await.is_err() {
-            tracing::error!(running = self.handlers.len(), "handlers did not stop; they are dropped");
+        if tokio::time::timeout(STOPPING, join_all(&mut self.handlers))
+            .await
+            .is_err()
+        {
+            tracing::error!(
+                running = self.handlers.len(),
+                "handlers did not stop; they are dropped"
+            );
             self.handlers.shutdown().await;
         }
     }
@@ -271,7 +294,9 @@ fn note_end(ended: std::result::Result<(), tokio::task::JoinError>) {
 fn lease_of(claimed: &ClaimedJob, server_ms: Option<i64>) -> Duration {
     const UNKNOWN: Duration = Duration::from_secs(10);
     const LEAST: Duration = Duration::from_millis(200);
-    let Some(server_ms) = server_ms else { return UNKNOWN };
+    let Some(server_ms) = server_ms else {
+        return UNKNOWN;
+    };
     let ends_ms = claimed.lease_expires_at.timestamp().ms();
     let left_ms = u64::try_from(ends_ms.saturating_sub(server_ms).saturating_sub(1_000)).unwrap_or(0);
     Duration::from_millis(left_ms).max(LEAST)
