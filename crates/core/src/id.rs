@@ -155,6 +155,11 @@ outside_id!(
     PauseId,
     "pause"
 );
+outside_id!(
+    /// An API key; not the secret.
+    KeyId,
+    "key"
+);
 
 impl ItemId {
     /// A new item of a collection.
@@ -206,6 +211,18 @@ impl PauseId {
     /// A new pause.
     pub fn new(at: Timestamp, random: &dyn Random) -> Self {
         Self(compose(at, draw_key(random), random.next_u64()))
+    }
+}
+
+impl KeyId {
+    /// A new key.
+    pub fn new(at: Timestamp, random: &dyn Random) -> Self {
+        Self(compose(at, draw_key(random), random.next_u64()))
+    }
+
+    /// An id after all others, to begin a list with.
+    pub const fn last() -> Self {
+        Self(Uuid::max())
     }
 }
 

@@ -4,6 +4,7 @@
 //! come in as values or through [`clock::Clock`] and [`random::Random`], so that every rule can be
 //! tested as a table of cases. Storing, locking and telling the outside are other crates' business.
 
+pub mod access;
 pub mod backoff;
 pub mod clock;
 pub mod content;

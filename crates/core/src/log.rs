@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the words speak for themselves")]
 pub enum Action {
+    KeyCreated,
+    KeyRevoked,
     TierPut,
     TenantPut,
     CollectionPut,
@@ -31,6 +33,8 @@ impl Action {
     /// Its word, part of the wire contract.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::KeyCreated => "key.created",
+            Self::KeyRevoked => "key.revoked",
             Self::TierPut => "tier.put",
             Self::TenantPut => "tenant.put",
             Self::CollectionPut => "collection.put",

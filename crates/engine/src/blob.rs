@@ -77,6 +77,22 @@ impl Blobs {
         self.store.get(&self.path(key)).await.map_err(failed)
     }
 
+    /// Reads a part of a blob as a stream. A part that lies outside of it is refused.
+    pub(crate) async fn read_part(
+        &self,
+        key: &str,
+        part: Option<object_store::GetRange>,
+    ) -> Result<object_store::GetResult> {
+        let options = object_store::GetOptions {
+            range: part,
+            ..object_store::GetOptions::default()
+        };
+        self.store
+            .get_opts(&self.path(key), options)
+            .await
+            .map_err(failed)
+    }
+
     /// Deletes a blob; one that is not there is as good as deleted.
     pub(crate) async fn delete(&self, key: &str) -> Result<()> {
         match self.store.delete(&self.path(key)).await {

@@ -1,7 +1,7 @@
 //! The engine: what a server holds, one a process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use docket_core::id::PipelineKey;
 use docket_core::random::{Random, SystemRandom};
@@ -77,6 +77,8 @@ pub(crate) struct Kernel {
     pub(crate) next_reap_ms: AtomicI64,
     /// The earliest end of the leases given out here since the reaper last looked.
     pub(crate) earliest_lease_ms: AtomicI64,
+    /// Rises with every key revoked here: who remembers keys looks whether it still may.
+    pub(crate) keys_revoked: AtomicU64,
     pub(crate) config: EngineConfig,
 }
 
@@ -131,6 +133,7 @@ impl Engine {
             wait_began: Notify::new(),
             next_reap_ms: AtomicI64::new(i64::MIN),
             earliest_lease_ms: AtomicI64::new(i64::MAX),
+            keys_revoked: AtomicU64::new(0),
             config,
         });
         let batches = Arc::new(Batches::start(&kernel));

@@ -10,11 +10,18 @@ struct Migration {
     sqlite: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    postgres: include_str!("../migrations/postgres/0001_engine.sql"),
-    sqlite: include_str!("../migrations/sqlite/0001_engine.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        number: 1,
+        postgres: include_str!("../migrations/postgres/0001_engine.sql"),
+        sqlite: include_str!("../migrations/sqlite/0001_engine.sql"),
+    },
+    Migration {
+        number: 2,
+        postgres: include_str!("../migrations/postgres/0002_access.sql"),
+        sqlite: include_str!("../migrations/sqlite/0002_access.sql"),
+    },
+];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.
 const LOCK: i64 = 0x0064_6f63_6b65_7401;

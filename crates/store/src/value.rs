@@ -6,7 +6,7 @@
 use bytes::BytesMut;
 use docket_core::Timestamp;
 use docket_core::content::Digest;
-use docket_core::id::{CollectionKey, ItemId, LaneKey, PauseId, PipelineKey, Seq, UploadId};
+use docket_core::id::{CollectionKey, ItemId, KeyId, LaneKey, PauseId, PipelineKey, Seq, UploadId};
 use rusqlite::types::{ToSqlOutput, Value as SqliteValue, ValueRef};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use uuid::Uuid;
@@ -65,6 +65,7 @@ value_from! {
     ItemId => |v| Self::Uuid(v.uuid());
     UploadId => |v| Self::Uuid(v.uuid());
     PauseId => |v| Self::Uuid(v.uuid());
+    KeyId => |v| Self::Uuid(v.uuid());
     &docket_core::name::TenantId => |v| Self::Text(v.as_str().to_owned());
     &docket_core::name::CollectionId => |v| Self::Text(v.as_str().to_owned());
     &docket_core::name::PipelineName => |v| Self::Text(v.as_str().to_owned());

@@ -24,12 +24,13 @@ pub enum PauseTarget {
     Lane(TenantId, PipelineName),
 }
 
-struct PauseSet {
-    who: Operator,
-    target: PauseTarget,
-    reason: String,
-    id: PauseId,
-    now: Timestamp,
+#[derive(Clone)]
+pub(super) struct PauseSet {
+    pub(super) who: Operator,
+    pub(super) target: PauseTarget,
+    pub(super) reason: String,
+    pub(super) id: PauseId,
+    pub(super) now: Timestamp,
 }
 
 impl Engine {
@@ -78,7 +79,7 @@ impl Engine {
     }
 }
 
-async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
+pub(super) async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
     let key_of = async |tx: &mut Tx, name: &PipelineName| {
         pipeline::key(tx, name.as_str())
             .await?

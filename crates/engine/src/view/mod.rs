@@ -1,5 +1,6 @@
 //! Seeing: items, their jobs, their place, their story.
 
+pub(crate) mod content;
 pub(crate) mod explain;
 pub(crate) mod item;
 pub(crate) mod position;

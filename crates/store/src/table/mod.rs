@@ -9,7 +9,9 @@ pub mod hold;
 pub mod idempotency;
 pub mod item;
 pub mod job;
+pub mod key;
 pub mod lane;
+pub mod listing;
 pub mod log;
 pub mod pause;
 pub mod pipeline;
@@ -30,7 +32,9 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     idempotency::STATEMENTS,
     item::STATEMENTS,
     job::STATEMENTS,
+    key::STATEMENTS,
     lane::STATEMENTS,
+    listing::STATEMENTS,
     log::STATEMENTS,
     pause::STATEMENTS,
     pipeline::STATEMENTS,
