@@ -107,9 +107,7 @@ fn step_of(object: &Map<String, Value>) -> Option<StepLine> {
 /// Reads an answer; a known property with a value of the wrong kind is an error that says which.
 pub(crate) fn read_answer(value: Value) -> Result<Answer, String> {
     let is_known = match &value {
-        Value::Object(object) => {
-            !object.is_empty() && object.keys().all(|key| KNOWN.contains(&key.as_str()))
-        }
+        Value::Object(object) => !object.is_empty() && object.keys().all(|key| KNOWN.contains(&key.as_str())),
         _ => false,
     };
     if !is_known {
@@ -166,7 +164,9 @@ impl Kept {
         self.size += line.len() + 1;
         self.lines.push_back(line);
         while self.size > KEPT_MAX {
-            let Some(oldest) = self.lines.pop_front() else { return };
+            let Some(oldest) = self.lines.pop_front() else {
+                return;
+            };
             self.size -= oldest.len() + 1;
             self.dropped = true;
         }
@@ -274,14 +274,20 @@ mod tests {
             retryable: Some(false),
         };
         assert_eq!(said, Some(expected));
-        assert_eq!(failure(json!({ "error": { "code": 7 } })).unwrap().error, "{\"code\":7}");
+        assert_eq!(
+            failure(json!({ "error": { "code": 7 } })).unwrap().error,
+            "{\"code\":7}"
+        );
         assert_eq!(failure(json!({ "error": null, "result": 1 })), None);
     }
 
     #[test]
     fn a_known_property_of_the_wrong_kind_is_told() {
         let problem = read_answer(json!({ "fields": { "total": 5 } })).unwrap_err();
-        assert!(problem.contains("the command's answer cannot be read"), "{problem}");
+        assert!(
+            problem.contains("the command's answer cannot be read"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -101,7 +101,9 @@ fn take_answer(open: &mut Open, line: &RawLine) -> bool {
     if line.is_cut {
         return false;
     }
-    let Some((Some(id), answer)) = read_named(&line.bytes) else { return false };
+    let Some((Some(id), answer)) = read_named(&line.bytes) else {
+        return false;
+    };
     let Some(job) = open.remove(&id) else { return false };
     job.settle(answered(answer));
     true

@@ -36,14 +36,20 @@ pub(crate) struct Pipes {
 pub(crate) fn start(command: &str, variables: &[(&str, OsString)]) -> io::Result<(Group, Pipes)> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command);
-    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     for secret in SECRETS {
         shell.env_remove(secret);
     }
     shell.envs(variables.iter().map(|(name, value)| (*name, value)));
     shell.process_group(0).kill_on_drop(true);
     let mut child = shell.spawn()?;
-    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let id = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
     let missing = || io::Error::other("the child has no pipes");
     let pipes = Pipes {
         stdin: child.stdin.take().ok_or_else(missing)?,
@@ -84,7 +90,9 @@ impl Group {
         match kill_process_group(id, signal) {
             // No such group: everything in it has ended.
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-            Err(error) => tracing::warn!(%error, group = id.as_raw_nonzero(), "a process group could not be signalled"),
+            Err(error) => {
+                tracing::warn!(%error, group = id.as_raw_nonzero(), "a process group could not be signalled")
+            }
         }
     }
 }

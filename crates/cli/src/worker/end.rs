@@ -47,7 +47,10 @@ impl End {
             },
             Self::Stopped(_) => "the command was stopped".to_owned(),
             Self::TimedOut(limit) => {
-                format!("the command took longer than {} seconds and was stopped", limit.as_secs_f64())
+                format!(
+                    "the command took longer than {} seconds and was stopped",
+                    limit.as_secs_f64()
+                )
             }
             Self::StepRefused(problem) => problem.clone(),
             Self::Unknown(error) => format!("the command's end could not be waited for: {error}"),
@@ -136,12 +139,24 @@ mod tests {
     fn the_exit_code_decides() {
         let last = || Some("no total found".to_owned());
         assert!(matches!(ended(0).outcome(None, last()), Outcome::Completed(_)));
-        assert_eq!(failed(ended(1).outcome(None, last())), ("no total found".to_owned(), true));
-        assert_eq!(failed(ended(65).outcome(None, last())), ("no total found".to_owned(), false));
+        assert_eq!(
+            failed(ended(1).outcome(None, last())),
+            ("no total found".to_owned(), true)
+        );
+        assert_eq!(
+            failed(ended(65).outcome(None, last())),
+            ("no total found".to_owned(), false)
+        );
         let bare = failed(ended(3).outcome(None, None));
         assert_eq!(bare, ("the command ended with exit code 3".to_owned(), true));
         let killed = failed(killed(9).outcome(None, last()));
-        assert_eq!(killed, ("the command was killed by signal 9; it last said: no total found".to_owned(), true));
+        assert_eq!(
+            killed,
+            (
+                "the command was killed by signal 9; it last said: no total found".to_owned(),
+                true
+            )
+        );
     }
 
     #[test]
@@ -157,8 +172,14 @@ mod tests {
 
     #[test]
     fn what_was_stopped_is_handed_back_and_what_took_too_long_has_failed() {
-        assert!(matches!(End::Stopped(Stop::Shutdown).outcome(None, None), Outcome::Released));
+        assert!(matches!(
+            End::Stopped(Stop::Shutdown).outcome(None, None),
+            Outcome::Released
+        ));
         let (error, retryable) = failed(End::TimedOut(Duration::from_secs(2)).outcome(None, None));
-        assert_eq!((error.as_str(), retryable), ("the command took longer than 2 seconds and was stopped", true));
+        assert_eq!(
+            (error.as_str(), retryable),
+            ("the command took longer than 2 seconds and was stopped", true)
+        );
     }
 }

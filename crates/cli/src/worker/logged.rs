@@ -63,10 +63,12 @@ impl Logged {
 
     fn write(&self, stream: &str, text: &str) {
         let size = text.len() + 1;
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| match left {
-            0 => None,
-            left => Some(left.saturating_sub(size)),
-        });
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| match left {
+                0 => None,
+                left => Some(left.saturating_sub(size)),
+            });
         let job = self.job.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match taken {
             Ok(left) if left > size => tracing::info!(target: "docket::job", %job, stream, "{text}"),

@@ -8,8 +8,9 @@ mod answer;
 mod batch;
 mod child;
 mod end;
-mod lines;
+pub(crate) mod lines;
 mod logged;
+mod logging;
 mod once;
 mod process;
 pub(crate) mod step;
@@ -124,7 +125,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     if args.batch.is_some() && args.mode == Mode::Stream {
         bail!("--batch and --mode stream exclude each other: a stream is given one job after the other");
     }
-    crate::logs::begin();
+    logging::begin();
     let client = args.server.client()?;
     let folder = match &args.temp {
         Some(root) => tempfile::Builder::new().prefix("docket-worker-").tempdir_in(root),
@@ -149,8 +150,11 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let signals = tokio::spawn(heed_signals(shutdown.clone())?);
     let options = options(args);
     tracing::info!(
-        worker = options.worker_id, pipeline = options.pipeline, concurrency = options.concurrency,
-        server = client.server(), "working"
+        worker = options.worker_id,
+        pipeline = options.pipeline,
+        concurrency = options.concurrency,
+        server = client.server(),
+        "working"
     );
     let ended = Worker::new(client, options).run(command, shutdown).await;
     pool.close(args.kill_after_seconds).await;
@@ -182,7 +186,12 @@ fn own_name() -> String {
 }
 
 fn tell(summary: Summary) {
-    let Summary { completed, failed, released, lost } = summary;
+    let Summary {
+        completed,
+        failed,
+        released,
+        lost,
+    } = summary;
     tracing::info!(completed, failed, released, lost, "the worker has ended");
 }
 

@@ -52,7 +52,9 @@ impl Exec {
             })
         });
         let mut kept = Kept::default();
-        let end = process.finish(self.limits, job.stopped(), |line| kept.push(line.bytes)).await;
+        let end = process
+            .finish(self.limits, job.stopped(), |line| kept.push(line.bytes))
+            .await;
         if let Some(feeding) = feeding {
             feeding.abort();
         }

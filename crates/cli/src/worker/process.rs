@@ -73,7 +73,11 @@ impl Process {
         let reader = tokio::spawn(async move {
             let mut stdout = Lines::new(pipes.stdout, LINE_MAX);
             while let Ok(Some(line)) = stdout.next().await {
-                let step = if line.is_cut { Line::Other } else { read_line(&line.bytes) };
+                let step = if line.is_cut {
+                    Line::Other
+                } else {
+                    read_line(&line.bytes)
+                };
                 // Where nobody listens any more the rest is read all the same: the command must not hang on us.
                 match step {
                     Line::Step(step) => to_steps.send(step).await,
@@ -150,7 +154,9 @@ impl Process {
             (&mut self.errors).await.ok();
         };
         if tokio::time::timeout(DRAIN, rest).await.is_err() {
-            tracing::warn!("a process that the command left behind holds its output open; it is not waited for");
+            tracing::warn!(
+                "a process that the command left behind holds its output open; it is not waited for"
+            );
         }
         self.reader.abort();
         self.errors.abort();

@@ -27,7 +27,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let Some(path) = std::env::var_os(SOCKET_VARIABLE) else {
-        bail!("there is no worker to tell: `docket step` works inside of a command that `docket worker` runs");
+        bail!(
+            "there is no worker to tell: `docket step` works inside of a command that `docket worker` runs"
+        );
     };
     let output: Value = match args.output.as_deref() {
         None => Value::Null,
@@ -37,18 +39,28 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
             std::io::stdin().lock().take(limit).read_to_string(&mut text)?;
             serde_json::from_str(&text).context("what was read from standard input is no JSON")?
         }
-        Some(text) => serde_json::from_str(text).context("--output is no JSON; a text needs its own quotes: '\"done\"'")?,
+        Some(text) => serde_json::from_str(text)
+            .context("--output is no JSON; a text needs its own quotes: '\"done\"'")?,
     };
     let mut line = json!({ "step": args.name, "output": output });
     if let Some(job) = &args.job {
         line["jobId"] = json!(job);
     }
-    let mut stream = UnixStream::connect(&path).await.context("the worker does not answer")?;
+    let mut stream = UnixStream::connect(&path)
+        .await
+        .context("the worker does not answer")?;
     let mut text = serde_json::to_vec(&line)?;
     text.push(b'\n');
-    stream.write_all(&text).await.context("the worker does not listen")?;
-    let answer = Lines::new(stream, LINE_MAX).next().await?.context("the worker hung up")?;
-    let receipt: Receipt = serde_json::from_slice(&answer.bytes).context("the worker answered what is no receipt")?;
+    stream
+        .write_all(&text)
+        .await
+        .context("the worker does not listen")?;
+    let answer = Lines::new(stream, LINE_MAX)
+        .next()
+        .await?
+        .context("the worker hung up")?;
+    let receipt: Receipt =
+        serde_json::from_slice(&answer.bytes).context("the worker answered what is no receipt")?;
     match receipt.error {
         None => Ok(ExitCode::SUCCESS),
         Some(error) => bail!(error),

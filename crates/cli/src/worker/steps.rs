@@ -99,7 +99,10 @@ impl Steps {
 
     /// From now on the process works on these.
     pub(crate) fn set<'a>(&self, jobs: impl IntoIterator<Item = &'a JobHandle>) {
-        let jobs = jobs.into_iter().map(|job| (job.id().to_string(), job.clone())).collect();
+        let jobs = jobs
+            .into_iter()
+            .map(|job| (job.id().to_string(), job.clone()))
+            .collect();
         *self.jobs.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
     }
 
@@ -110,7 +113,9 @@ impl Steps {
             None if jobs.len() == 1 => jobs.values().next(),
             None => return Err("a step has to say whose it is: it has no jobId".to_owned()),
         };
-        found.cloned().ok_or_else(|| "a step is of no job that the command was given".to_owned())
+        found
+            .cloned()
+            .ok_or_else(|| "a step is of no job that the command was given".to_owned())
     }
 
     /// Tells the server; an error says why it is not kept.
@@ -128,7 +133,11 @@ impl Steps {
         tokio::spawn(async move {
             while let Some(line) = lines.recv().await {
                 // After a refusal the rest is only taken, so that nobody waits for us.
-                let result = if told.borrow().problem.is_some() { Ok(()) } else { steps.report(line).await };
+                let result = if told.borrow().problem.is_some() {
+                    Ok(())
+                } else {
+                    steps.report(line).await
+                };
                 told.send_modify(|told| {
                     told.count += 1;
                     told.problem = told.problem.take().or(result.err());
@@ -151,7 +160,9 @@ impl Steps {
         let task = tokio::spawn(async move {
             let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
             while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-                let Ok((stream, _)) = listener.accept().await else { continue };
+                let Ok((stream, _)) = listener.accept().await else {
+                    continue;
+                };
                 let steps = steps.clone();
                 tokio::spawn(async move {
                     if let Err(error) = steps.answer(stream).await {

@@ -40,7 +40,10 @@ impl Pool {
     }
 
     fn give_back(&self, process: Process) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        self.idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(process);
     }
 
     /// Ends the processes: their input ends, and they have a while to end with it.
@@ -48,7 +51,10 @@ impl Pool {
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         let ends = idle.into_iter().map(|mut process| async move {
             drop(process.stdin.take());
-            if tokio::time::timeout(patience, process.group.wait()).await.is_err() {
+            if tokio::time::timeout(patience, process.group.wait())
+                .await
+                .is_err()
+            {
                 process.group.end(Duration::ZERO).await;
             }
             process.group.kill();
@@ -85,7 +91,13 @@ impl Exec {
         line.push(b'\n');
         let mut process = match pool.take() {
             Some(process) => process,
-            None => Process::start(&self.command, &self.folder, Vec::new(), Steps::default(), Logged::new(""))?,
+            None => Process::start(
+                &self.command,
+                &self.folder,
+                Vec::new(),
+                Steps::default(),
+                Logged::new(""),
+            )?,
         };
         process.steps.set([job]);
         process.logged.begin(job.id().to_string());

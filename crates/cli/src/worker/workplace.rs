@@ -24,7 +24,10 @@ impl Workplace {
         let made = tempfile::Builder::new().prefix("job-").tempdir_in(root);
         let folder = made.context("no folder can be made for the job")?;
         let path = folder.path().join(plain_name(job.claimed().filename.as_deref()));
-        let size = job.download(&path).await.context("the item's file could not be fetched")?;
+        let size = job
+            .download(&path)
+            .await
+            .context("the item's file could not be fetched")?;
         Ok(Self {
             content: size.map(|_| path),
             folder,
@@ -64,7 +67,11 @@ impl Workplace {
 
 /// A name for a file that is nothing but a name: no path, no option, nothing hidden. Its ending is kept, as many programs go by it.
 fn plain_name(filename: Option<&str>) -> String {
-    let base = filename.unwrap_or_default().rsplit(['/', '\\']).next().unwrap_or_default();
+    let base = filename
+        .unwrap_or_default()
+        .rsplit(['/', '\\'])
+        .next()
+        .unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let name: String = base.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     let name = name.trim_start_matches(['.', '-', '_']);

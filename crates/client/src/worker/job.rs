@@ -152,7 +152,8 @@ impl JobHandle {
     /// Waits until the handler has to stop; for ever, if it never has to.
     pub async fn stopped(&self) -> Stop {
         let mut stop = self.stop.clone();
-        match stop.wait_for(Option::is_some).await {
+        let told = stop.wait_for(Option::is_some).await.map(|why| *why);
+        match told {
             Ok(why) => why.unwrap_or(Stop::LeaseLost),
             // The book has forgotten the job: it was settled.
             Err(_) => std::future::pending().await,
