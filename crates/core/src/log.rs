@@ -1,4 +1,73 @@
-//! The log: what happened, to what, by whom (rule L1).
+//! The log: what happened, to what, by whom (rule L1), and where an entry stands in it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::refusal::{Refusal, Refused};
+
+/// Where an entry stands in the log. Entries are ordered by it, and on the wire it is their id: `tx-id`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LogPosition {
+    /// The transaction, counted over all lives of the database (0 on SQLite).
+    pub tx: i64,
+    /// The entry.
+    pub id: i64,
+}
+
+impl LogPosition {
+    /// After every entry that there can be.
+    pub const LAST: Self = Self {
+        tx: i64::MAX,
+        id: i64::MAX,
+    };
+}
+
+impl fmt::Display for LogPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.tx, self.id)
+    }
+}
+
+impl FromStr for LogPosition {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Refused<Self> {
+        // Exactly what `Display` writes: digits only, so that one position has one text.
+        let number = |part: &str| {
+            let plain =
+                !part.is_empty() && part.len() <= 19 && part.bytes().all(|byte| byte.is_ascii_digit());
+            let plain = plain && (part == "0" || !part.starts_with('0'));
+            plain.then(|| part.parse().ok()).flatten()
+        };
+        let parsed = text.split_once('-').and_then(|(tx, id)| {
+            Some(Self {
+                tx: number(tx)?,
+                id: number(id)?,
+            })
+        });
+        parsed.ok_or_else(|| {
+            let problem = "must be the position of a log entry as Docket gave it, such as 1234-56";
+            Refusal::invalid("position", problem)
+        })
+    }
+}
+
+impl TryFrom<String> for LogPosition {
+    type Error = Refusal;
+
+    fn try_from(text: String) -> Refused<Self> {
+        text.parse()
+    }
+}
+
+impl From<LogPosition> for String {
+    fn from(position: LogPosition) -> Self {
+        position.to_string()
+    }
+}
 
 /// What an entry says happened, as `noun.verb`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,5 +126,45 @@ impl Action {
             Self::FieldCorrected => "field.corrected",
             Self::FieldKeptLocked => "field.kept_locked",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_read_back_from_its_text() {
+        for (tx, id) in [(0, 1), (12, 34), (i64::MAX, i64::MAX)] {
+            let position = LogPosition { tx, id };
+            assert_eq!(position.to_string().parse(), Ok(position));
+        }
+    }
+
+    #[test]
+    fn what_is_no_position_is_refused() {
+        for text in [
+            "",
+            "-",
+            "1",
+            "1-",
+            "-1",
+            "1-2-3",
+            "01-2",
+            "1- 2",
+            "+1-2",
+            "-1-2",
+            "1-9223372036854775808",
+            "a-b",
+        ] {
+            let refused = text.parse::<LogPosition>().unwrap_err();
+            assert_eq!(refused.code(), "validation_failed", "{text}");
+        }
+    }
+
+    #[test]
+    fn positions_are_ordered_by_transaction_first() {
+        let at = |tx, id| LogPosition { tx, id };
+        assert!(at(1, 9) < at(2, 1) && at(2, 1) < at(2, 2) && at(9, 9) < LogPosition::LAST);
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::batch::Batches;
 use crate::blob::{BlobConfig, Blobs};
 use crate::definition::Definitions;
+use crate::log::tail::Tail;
 use crate::processing::claim::Sightings;
 use crate::wait::Waiters;
 
@@ -70,6 +71,7 @@ pub(crate) struct Kernel {
     pub(crate) random: Arc<dyn Random>,
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) waiters: Waiters,
+    pub(crate) tail: Arc<Tail>,
     pub(crate) sightings: Sightings,
     /// Rings when a job begins to wait: the reaper may have to look sooner than it meant to.
     pub(crate) wait_began: Notify,
@@ -125,6 +127,7 @@ impl Engine {
         let clock = config.clock.clone().unwrap_or_else(|| store.clock());
         let kernel = Arc::new(Kernel {
             waiters: Waiters::start(store.hints().subscribe()),
+            tail: Arc::new(Tail::new(store.clone())),
             store,
             clock,
             random: Arc::clone(&config.random),

@@ -33,6 +33,7 @@ impl Waiters {
                 tokio::select! {
                     hint = hints.recv() => match hint {
                         Ok(Hint::Ready(pipeline)) => ring(&bells, Some(pipeline)),
+                        Ok(Hint::Logged | Hint::Following) => {}
                         Ok(Hint::Anything) | Err(RecvError::Lagged(_)) => ring(&bells, None),
                         Err(RecvError::Closed) => return,
                     },

@@ -21,6 +21,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0002_access.sql"),
         sqlite: include_str!("../migrations/sqlite/0002_access.sql"),
     },
+    Migration {
+        number: 3,
+        postgres: include_str!("../migrations/postgres/0003_log_seals.sql"),
+        sqlite: include_str!("../migrations/sqlite/0003_log_seals.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.
@@ -98,7 +103,33 @@ async fn postgres_locked(client: &Client) -> Result<()> {
         );
         client.batch_execute(&text).await.map_err(failed())?;
     }
-    Ok(())
+    carry_log_order_on(client).await
+}
+
+/// Entries are ordered by their transaction's number. In a cluster that has given out lower numbers than the log holds (it was
+/// restored there from a dump), new entries would come before old ones; so they are counted from the last one on. Within one
+/// snapshot no entry of the present life can have a number that was not yet given out.
+async fn carry_log_order_on(client: &Client) -> Result<()> {
+    let failed = || Error::postgres("log_order");
+    let newest = "select greatest(coalesce((select max(tx) from log), 0), coalesce((select max(last_tx) from seal), 0)), \
+                  log_base() + pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+    let row = client.query_one(newest, &[]).await.map_err(failed())?;
+    let (newest, next): (i64, i64) = (
+        row.try_get(0).map_err(failed())?,
+        row.try_get(1).map_err(failed())?,
+    );
+    if newest < next {
+        return Ok(());
+    }
+    tracing::info!(
+        newest,
+        next,
+        "the log was written by another cluster; its order is carried on from there"
+    );
+    let base = format!(
+        "create or replace function log_base() returns bigint language sql stable parallel safe as 'select {newest}::bigint'"
+    );
+    client.batch_execute(&base).await.map_err(failed())
 }
 
 #[cfg(test)]

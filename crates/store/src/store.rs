@@ -194,7 +194,11 @@ impl Store {
             match outcome {
                 // Somebody else took a key in the meantime: what the operation decided on is no longer true, so it decides anew.
                 Err(error) if error.is_unique_violation() && clashes < CLASHES_MAX => clashes += 1,
-                outcome => return outcome,
+                Ok(output) => {
+                    self.hints.logged();
+                    return Ok(output);
+                }
+                Err(error) => return Err(error),
             }
         }
     }

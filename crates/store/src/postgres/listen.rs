@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use docket_core::id::PipelineKey;
 use docket_core::random::{Random as _, SystemRandom};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 
-use crate::hint::{Hint, Hints};
+use crate::hint::{Gate, Hint, Hints};
 
 const CHANNEL: &str = "docket_hint";
 const RECONNECT_AFTER: Duration = Duration::from_millis(200);
@@ -18,11 +18,14 @@ const RECONNECT_AFTER: Duration = Duration::from_millis(200);
 const BREATH: Duration = Duration::from_millis(4);
 /// More pipelines than this at once are simply "anything"; a notice holds at most 8,000 bytes.
 const NAMED_MAX: usize = 64;
+/// The words for what is no pipeline.
+const LOGGED: &str = "log";
+const FOLLOWING: &str = "follow";
 
 /// Connects this server's hints with the others'.
 pub(crate) struct Listener {
     config: Config,
-    here: broadcast::Sender<Hint>,
+    gate: Gate,
     name: String,
 }
 
@@ -31,7 +34,7 @@ impl Listener {
     pub(crate) fn start(config: Config, hints: &Hints, outgoing: mpsc::Receiver<Hint>) {
         let listener = Self {
             config,
-            here: hints.here(),
+            gate: hints.gate(),
             name: format!("{:016x}", SystemRandom.next_u64()),
         };
         tokio::spawn(listener.run(outgoing));
@@ -55,11 +58,11 @@ impl Listener {
     /// Serves one connection until it breaks (an error) or nobody sends hints any more.
     async fn serve(&self, outgoing: &mut mpsc::Receiver<Hint>) -> Result<(), tokio_postgres::Error> {
         let (client, mut connection) = self.config.connect(NoTls).await?;
-        let (here, own) = (self.here.clone(), self.name.clone());
+        let (gate, own) = (self.gate.clone(), self.name.clone());
         let mut incoming = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notice) = message? {
-                    take(&here, &own, notice.payload());
+                    take(&gate, &own, notice.payload());
                 }
             }
             Ok::<_, tokio_postgres::Error>(())
@@ -68,7 +71,7 @@ impl Listener {
             .batch_execute(&format!("set synchronous_commit = off; listen {CHANNEL}"))
             .await?;
         // What was told while nobody listened is lost: look at everything once.
-        self.here.send(Hint::Anything).ok();
+        self.gate.arrives(Hint::Anything);
         let told = tokio::select! {
             told = self.tell(&client, outgoing) => told,
             // The connection broke: the other servers' hints are missed from now on, so it is mended at once.
@@ -94,6 +97,7 @@ impl Listener {
                     continue;
                 }
             }
+            hints.iter().for_each(|hint| self.gate.leaves(*hint));
             let text = format!("{} {}", self.name, words(hints.drain(..)));
             client.execute(&statement, &[&CHANNEL, &text]).await?;
             tokio::time::sleep(BREATH).await;
@@ -102,28 +106,45 @@ impl Listener {
 }
 
 fn words(hints: impl Iterator<Item = Hint>) -> String {
-    let mut named = HashSet::new();
+    let (mut named, mut anything) = (HashSet::new(), false);
+    let mut words: Vec<String> = Vec::new();
     for hint in hints {
-        match hint {
-            Hint::Ready(pipeline) if named.len() < NAMED_MAX => drop(named.insert(pipeline.0)),
-            Hint::Ready(_) | Hint::Anything => return "*".to_owned(),
+        let word = match hint {
+            Hint::Ready(pipeline) if named.len() < NAMED_MAX => {
+                named.insert(pipeline.0);
+                continue;
+            }
+            Hint::Ready(_) | Hint::Anything => {
+                anything = true;
+                continue;
+            }
+            Hint::Logged => LOGGED,
+            Hint::Following => FOLLOWING,
+        };
+        if !words.iter().any(|known| known == word) {
+            words.push(word.to_owned());
         }
     }
-    named.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")
+    match anything {
+        true => words.push("*".to_owned()),
+        false => words.extend(named.iter().map(i64::to_string)),
+    }
+    words.join(" ")
 }
 
-fn take(here: &broadcast::Sender<Hint>, own: &str, text: &str) {
+fn take(gate: &Gate, own: &str, text: &str) {
     let mut words = text.split(' ');
     if words.next() == Some(own) {
         return;
     }
     for word in words {
-        // No receiver is fine: nobody waits.
-        here.send(
-            word.parse()
+        gate.arrives(match word {
+            LOGGED => Hint::Logged,
+            FOLLOWING => Hint::Following,
+            word => word
+                .parse()
                 .map_or(Hint::Anything, |key| Hint::Ready(PipelineKey(key))),
-        )
-        .ok();
+        });
     }
 }
 
@@ -142,16 +163,34 @@ mod tests {
         assert_eq!(named, ["1", "2"]);
         assert_eq!(words([a, Hint::Anything].into_iter()), "*");
         assert_eq!(words((0..1_000).map(|n| Hint::Ready(PipelineKey(n)))), "*");
+        assert_eq!(
+            words([Hint::Logged, Hint::Following, Hint::Logged, Hint::Anything].into_iter()),
+            "log follow *"
+        );
     }
 
     #[test]
     fn a_server_takes_the_others_hints_and_not_its_own() {
-        let here = broadcast::Sender::new(8);
-        let mut heard = here.subscribe();
-        take(&here, "me", "me 7");
-        take(&here, "me", "you 8 *");
+        let (hints, _outgoing) = Hints::new();
+        let (gate, mut heard) = (hints.gate(), hints.subscribe());
+        take(&gate, "me", "me 7");
+        take(&gate, "me", "you log 8 follow *");
         assert_eq!(heard.try_recv().unwrap(), Hint::Ready(PipelineKey(8)));
         assert_eq!(heard.try_recv().unwrap(), Hint::Anything);
         assert!(heard.try_recv().is_err());
+    }
+    #[test]
+    fn a_commit_is_told_only_while_somebody_follows_and_once_until_it_has_left() {
+        let (hints, mut outgoing) = Hints::new();
+        let gate = hints.gate();
+        hints.logged();
+        assert!(outgoing.try_recv().is_err(), "nobody follows");
+        take(&gate, "me", "you follow");
+        (0..5).for_each(|_| hints.logged());
+        assert_eq!(outgoing.try_recv(), Ok(Hint::Logged));
+        assert!(outgoing.try_recv().is_err(), "one stands for all");
+        gate.leaves(Hint::Logged);
+        hints.logged();
+        assert_eq!(outgoing.try_recv(), Ok(Hint::Logged));
     }
 }

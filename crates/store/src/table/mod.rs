@@ -16,6 +16,7 @@ pub mod log;
 pub mod pause;
 pub mod pipeline;
 pub mod retention;
+pub mod seal;
 pub mod step;
 pub mod tenant;
 pub mod upload;
@@ -39,6 +40,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     pause::STATEMENTS,
     pipeline::STATEMENTS,
     retention::STATEMENTS,
+    seal::STATEMENTS,
     step::STATEMENTS,
     tenant::STATEMENTS,
     upload::STATEMENTS,

@@ -1,0 +1,16 @@
+//! The calls, one noun a file. A handler reads, asks the engine once, and writes.
+
+pub(crate) mod collection;
+pub(crate) mod content;
+pub(crate) mod docs;
+pub(crate) mod health;
+pub(crate) mod item;
+pub(crate) mod job;
+pub(crate) mod key;
+pub(crate) mod limit;
+pub(crate) mod pause;
+pub(crate) mod pipeline;
+pub(crate) mod submit;
+pub(crate) mod tenant;
+pub(crate) mod upload;
+mod view;

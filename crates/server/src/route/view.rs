@@ -1,0 +1,136 @@
+//! Items and jobs as the wire writes them.
+
+use docket_core::id::ItemId;
+use docket_core::item::ItemStatus;
+use docket_engine::{Explanation, ItemView, JobView, PauseScope};
+use docket_wire::item as wire;
+use docket_wire::job::{Job, Step, StepStatus};
+use docket_wire::log::LogEntry;
+use docket_wire::pause;
+use serde_json::Value;
+
+use crate::error::{ApiError, ApiResult};
+
+/// An item's row, by the name that the engine's answers give it.
+type Row = docket_engine::Item;
+
+fn json(what: &str, text: Option<String>) -> ApiResult<Option<Value>> {
+    let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
+    parsed.map_err(|error| {
+        tracing::error!(%error, what, "stored JSON cannot be read");
+        ApiError::Internal
+    })
+}
+
+pub(crate) fn summary(row: &Row) -> ApiResult<wire::ItemSummary> {
+    Ok(wire::ItemSummary {
+        id: row.id,
+        tenant_id: row.tenant_id.clone(),
+        collection_id: row.collection_id.clone(),
+        external_id: row.external_id.clone(),
+        kind: if row.is_file {
+            wire::Kind::File
+        } else {
+            wire::Kind::Json
+        },
+        filename: row.filename.clone(),
+        media_type: row.media_type.clone(),
+        size: row.size,
+        content_hash: row.content_hash.to_string(),
+        status: row.status,
+        version: row.version,
+        metadata: json("metadata", row.metadata.clone())?,
+        created_at: row.created_at.into(),
+        updated_at: row.updated_at.into(),
+    })
+}
+
+pub(crate) fn item(view: ItemView) -> ApiResult<wire::Item> {
+    let failed = view.item.status == ItemStatus::Failed;
+    let job = view.job.map(job);
+    let error = job.as_ref().filter(|_| failed).and_then(|job| job.error.clone());
+    Ok(wire::Item {
+        summary: summary(&view.item)?,
+        payload: json("payload", view.item.payload)?,
+        result: json("result", view.result)?,
+        fields: view.fields.into_iter().map(Into::into).collect(),
+        position: view.position.map(Into::into),
+        job,
+        error,
+    })
+}
+
+pub(crate) fn job(view: JobView) -> Job {
+    let step = |step: docket_engine::StepView| Step {
+        name: step.name,
+        status: match step.completed_at {
+            Some(_) => StepStatus::Completed,
+            None => StepStatus::Pending,
+        },
+        completed_at: step.completed_at.map(Into::into),
+    };
+    Job {
+        id: view.id,
+        pipeline: view.pipeline,
+        status: view.status.into(),
+        attempt: view.attempt,
+        retry_count: view.retry_count,
+        created_at: view.created_at.into(),
+        started_at: view.started_at.map(Into::into),
+        completed_at: view.completed_at.map(Into::into),
+        error: view.error,
+        failed_step: view.failed_step,
+        retry_of: view.retry_of,
+        worker_id: view.worker,
+        lease_expires_at: view.lease_expires_at.map(Into::into),
+        run_at: view.run_at.map(Into::into),
+        steps: view.steps.into_iter().map(step).collect(),
+    }
+}
+
+/// An entry of the log; `of` is the item that was asked about, where the entry itself does not say.
+pub(crate) fn log_entry(entry: docket_engine::Entry, of: Option<(&str, ItemId)>) -> LogEntry {
+    // What was logged as JSON is shown as JSON; anything else as the text it is.
+    let value =
+        |text: Option<String>| text.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
+    LogEntry {
+        id: format!("{}.{}", entry.position.tx, entry.position.id),
+        at: entry.at.into(),
+        action: entry.action,
+        actor: entry.actor,
+        tenant_id: of.map(|(tenant, _)| tenant.to_owned()),
+        item_id: of.map(|(_, item)| item),
+        field: entry.field,
+        old: value(entry.old),
+        new: value(entry.new),
+        details: value(entry.details),
+    }
+}
+
+pub(crate) fn explanation(explained: Explanation) -> wire::Explanation {
+    let holder = |holder: docket_engine::Holder| wire::Holder {
+        job_id: holder.job,
+        worker_id: holder.worker,
+        started_at: holder.since.into(),
+        lease_expires_at: holder.lease_expires_at.into(),
+    };
+    let paused = |paused: docket_engine::Pause| wire::PauseThatHolds {
+        scope: match paused.scope {
+            PauseScope::All => pause::PauseScope::All,
+            PauseScope::Pipeline(_) => pause::PauseScope::Pipeline,
+            PauseScope::Lane(_) => pause::PauseScope::Lane,
+        },
+        reason: paused.reason,
+        actor: paused.actor,
+        at: paused.at.into(),
+    };
+    wire::Explanation {
+        status: explained.status,
+        reasons: explained.reasons,
+        position: explained.position.map(Into::into),
+        holders: explained.holders.into_iter().map(holder).collect(),
+        pauses: explained.pauses.into_iter().map(paused).collect(),
+        run_at: explained.run_at.map(Into::into),
+        worker_seen_at: explained.worker_seen_at.map(Into::into),
+    }
+}

@@ -1,0 +1,75 @@
+//! The routes. Those of the contract are in the OpenAPI document by being routes at all.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, OriginalUri};
+use axum::middleware;
+use axum::routing::get;
+use tower_http::compression::CompressionLayer;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::ApiError;
+use crate::layer;
+use crate::openapi;
+use crate::route::{
+    collection, content, docs, health, item, job, key, limit, pause, pipeline, submit, tenant, upload,
+};
+use crate::state::AppState;
+
+/// The calls of the contract.
+pub(crate) fn api() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(key::key_create, key::keys))
+        .routes(routes!(key::key_revoke))
+        .routes(routes!(tenant::tenants))
+        .routes(routes!(tenant::tenant_put, tenant::tenant))
+        .routes(routes!(collection::collections))
+        .routes(routes!(collection::collection_put, collection::collection))
+        .routes(routes!(pipeline::pipelines))
+        .routes(routes!(pipeline::pipeline_put, pipeline::pipeline))
+        .routes(routes!(pause::pause, pause::pauses))
+        .routes(routes!(pause::resume))
+        .routes(routes!(limit::limits))
+        .routes(routes!(submit::submit))
+        .routes(routes!(upload::upload))
+        .routes(routes!(item::items))
+        .routes(routes!(item::item))
+        .routes(routes!(item::position))
+        .routes(routes!(content::content))
+        .routes(routes!(item::jobs))
+        .routes(routes!(item::timeline))
+        .routes(routes!(item::explain))
+        .routes(routes!(item::retry))
+        .routes(routes!(item::reprocess))
+        .routes(routes!(item::cancel))
+        .routes(routes!(job::claim))
+        .routes(routes!(job::heartbeat))
+        .routes(routes!(job::step))
+        .routes(routes!(job::complete))
+        .routes(routes!(job::fail))
+        .routes(routes!(job::release))
+        .routes(routes!(job::reap))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+}
+
+/// All routes, with what is around every request. More routes (`/metrics`, a web page) are merged into what is returned; their answers
+/// are their own.
+pub fn router(state: AppState) -> Router {
+    let (api, _) = api().split_for_parts();
+    api.route("/openapi.json", get(docs::openapi_json))
+        .route("/docs", get(docs::docs))
+        .fallback(async |OriginalUri(uri): OriginalUri| {
+            ApiError::NoRoute(uri.path().chars().take(200).collect())
+        })
+        .method_not_allowed_fallback(async || ApiError::Method)
+        // Every reader of a body has its own limit.
+        .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(state.clone(), layer::around))
+        .layer(
+            CompressionLayer::new()
+                .gzip(true)
+                .compress_when(layer::compressible),
+        )
+        .with_state(state)
+}

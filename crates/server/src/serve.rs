@@ -1,0 +1,96 @@
+//! Serving: connections, their bounds, and a clean end.
+//!
+//! HTTP/1.1, which is what every proxy speaks to what is behind it. A request whose body is not wanted (a refused upload) closes its
+//! connection instead of reading what nobody needs.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tower::ServiceExt as _;
+
+use crate::state::AppState;
+
+/// How long to wait before accepting again when the machine has run out of something.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until `stop` resolves; then ends streams and waits, finishes the requests under way, and returns within
+/// [`crate::ServerConfig::shutdown_timeout`].
+pub async fn serve(listener: TcpListener, state: AppState, router: Router, stop: impl Future<Output = ()>) {
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(state.config().connections_max));
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accept = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
+            accepted = accept => accepted,
+            () = &mut stop => break,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection was gone at once");
+            continue;
+        }
+        let connection = connection(stream, address, state.config().head_timeout, router.clone());
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            // A connection that breaks is its client's affair.
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    state.begin_shutdown();
+    if tokio::time::timeout(state.config().shutdown_timeout, graceful.shutdown())
+        .await
+        .is_err()
+    {
+        tracing::warn!("requests that were still under way were cut off");
+    }
+}
+
+fn connection(
+    stream: TcpStream,
+    address: SocketAddr,
+    head_timeout: Duration,
+    router: Router,
+) -> hyper::server::conn::http1::Connection<
+    TokioIo<TcpStream>,
+    impl hyper::service::Service<
+        hyper::Request<Incoming>,
+        Response = axum::response::Response,
+        Error = Infallible,
+        Future: Send,
+    >,
+> {
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let mut request: Request = request.map(axum::body::Body::new);
+        request.extensions_mut().insert(ConnectInfo(address));
+        router.clone().oneshot(request)
+    });
+    hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_timeout)
+        .max_buf_size(64 << 10)
+        .serve_connection(TokioIo::new(stream), service)
+}
