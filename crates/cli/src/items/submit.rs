@@ -224,6 +224,14 @@ async fn submit_lines(session: &Session, args: &Args, path: &Path, sum: &mut Sum
         if batch.items.len() >= args.batch.into() || batch.bytes >= BATCH_BYTES_MAX {
             send(session, args, &mut batch, sum).await?;
             progress.set_message(format!("{} submitted", sum.submitted));
+            if sum.limit_reached {
+                progress.finish_and_clear();
+                bail!(
+                    "the limit is reached; stopped after line {number}, with {} items submitted and {} known already",
+                    sum.submitted,
+                    sum.duplicates
+                );
+            }
         }
     }
     send(session, args, &mut batch, sum).await?;

@@ -120,15 +120,20 @@ pub(crate) fn answered(answer: serde_json::Value) -> Outcome {
     }
 }
 
-/// Waits until there is no job left that is worth going on for: one lost lease does not end the work on the others.
+/// Waits until there is no job left that is worth going on for: one lost lease does not end the work on the others. A command that
+/// has answered for all its jobs is left to end by itself.
 async fn all_stopped(jobs: &[JobHandle]) -> Stop {
-    let mut stops: FuturesUnordered<_> = jobs.iter().map(JobHandle::stopped).collect();
-    let mut last = Stop::Shutdown;
-    while let Some(why) = stops.next().await {
-        if why == Stop::Shutdown {
-            return why;
+    let mut ends: FuturesUnordered<_> = jobs.iter().map(JobHandle::ended).collect();
+    let mut lost = None;
+    while let Some(end) = ends.next().await {
+        match end {
+            Some(Stop::Shutdown) => return Stop::Shutdown,
+            Some(Stop::LeaseLost) => lost = end,
+            None => {}
         }
-        last = why;
     }
-    last
+    match lost {
+        Some(why) => why,
+        None => std::future::pending().await,
+    }
 }

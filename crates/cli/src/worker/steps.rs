@@ -2,7 +2,7 @@
 //! commands run. That one speaks to a socket in the worker's folder, so no child needs a key, a token or the server's address.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -172,7 +172,10 @@ impl Steps {
                 });
             }
         });
-        Ok(Listening(task))
+        Ok(Listening {
+            task,
+            path: path.to_owned(),
+        })
     }
 
     async fn answer(&self, stream: UnixStream) -> Result<()> {
@@ -195,10 +198,15 @@ impl Steps {
 
 /// A socket that is listened to.
 #[derive(Debug)]
-pub(crate) struct Listening(JoinHandle<()>);
+pub(crate) struct Listening {
+    task: JoinHandle<()>,
+    path: PathBuf,
+}
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
+        // Its folder goes with the worker; what cannot be removed now is removed then.
+        std::fs::remove_file(&self.path).ok();
     }
 }

@@ -115,11 +115,15 @@ async fn a_server_that_restarts_in_the_middle_gets_its_result() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pipeline_that_is_not_there_and_a_wrong_key_are_told_at_once() {
     let site = Site::new().await;
-    let (code, _, complaint) = site.run(&["worker", "--pipeline", "q", "--exec", "true"]).await;
-    assert_eq!(code, 1, "{complaint}");
-    assert!(complaint.contains("'q'"), "{complaint}");
     let (code, _, complaint) = site
-        .run(&["worker", "--pipeline", "p", "--exec", "true", "--key", "dk_wrong"])
+        .run_as_worker(&["worker", "--pipeline", "q", "--exec", "true"])
         .await;
     assert_eq!(code, 1, "{complaint}");
+    assert!(complaint.contains("there is no pipeline 'q'"), "{complaint}");
+    let wrong = ["worker", "--pipeline", "p", "--exec", "true", "--key", "dk_wrong"];
+    let (code, _, complaint) = site.run_as_worker(&wrong).await;
+    assert_eq!(code, 1, "{complaint}");
+    let (code, _, complaint) = site.run(&["worker", "--pipeline", "p", "--exec", "true"]).await;
+    assert_eq!(code, 1, "{complaint}");
+    assert!(complaint.contains("role"), "an admin is no worker: {complaint}");
 }

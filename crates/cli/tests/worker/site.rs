@@ -214,6 +214,13 @@ impl Site {
         said(ended(command).await)
     }
 
+    /// The same with a worker's key.
+    pub(crate) async fn run_as_worker(&self, args: &[&str]) -> (i32, String, String) {
+        let mut command = self.docket(&self.worker_key);
+        command.args(args);
+        said(ended(command).await)
+    }
+
     /// Runs a worker until there is no work; its log.
     pub(crate) async fn work(&self, exec: &str, more: &[&str]) -> String {
         let mut command = self.docket(&self.worker_key);

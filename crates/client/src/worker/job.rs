@@ -151,13 +151,17 @@ impl JobHandle {
 
     /// Waits until the handler has to stop; for ever, if it never has to.
     pub async fn stopped(&self) -> Stop {
-        let mut stop = self.stop.clone();
-        let told = stop.wait_for(Option::is_some).await.map(|why| *why);
-        match told {
-            Ok(why) => why.unwrap_or(Stop::LeaseLost),
-            // The book has forgotten the job: it was settled.
-            Err(_) => std::future::pending().await,
+        match self.ended().await {
+            Some(why) => why,
+            None => std::future::pending().await,
         }
+    }
+
+    /// Waits until the handler has to stop, or until the server has taken the job's outcome; none in that case.
+    pub async fn ended(&self) -> Option<Stop> {
+        let mut stop = self.stop.clone();
+        // The book forgets a job when its outcome is answered.
+        stop.wait_for(Option::is_some).await.ok().and_then(|why| *why)
     }
 
     /// Whether the handler has to stop.
