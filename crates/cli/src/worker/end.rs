@@ -45,7 +45,8 @@ impl End {
                 (None, Some(signal)) => format!("the command was killed by signal {signal}"),
                 (None, None) => "the command ended".to_owned(),
             },
-            Self::Stopped(_) => "the command was stopped".to_owned(),
+            Self::Stopped(Stop::LeaseLost) => "the command was stopped, as its lease is lost".to_owned(),
+            Self::Stopped(Stop::Shutdown) => "the command was stopped, as the worker ends".to_owned(),
             Self::TimedOut(limit) => {
                 format!(
                     "the command took longer than {} seconds and was stopped",
