@@ -8,16 +8,19 @@
 
 mod collections;
 mod completions;
+mod config;
 mod demo;
 mod doctor;
 mod items;
 mod jobs;
 mod keys;
+mod logs;
 mod migrate;
 mod pauses;
 mod pipelines;
 mod remote;
 mod screen;
+mod serve;
 mod target;
 mod tenants;
 mod worker;
@@ -41,6 +44,8 @@ enum Command {
     Demo(demo::Args),
     /// Recount every limit, position and counter against the rows
     Doctor(doctor::Args),
+    /// Serve the HTTP API
+    Serve(Box<serve::Args>),
     /// Bring the database's schema up to date
     Migrate(migrate::Args),
     /// Work on the jobs of a pipeline: a command for each
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
             Command::Items(args) => items::run(args).await,
             Command::Jobs(args) => jobs::run(args).await,
             Command::Completions(args) => completions::run(args),
+            Command::Serve(args) => serve::run(args).await,
         }
     });
     match ended {

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use docket_engine::{BlobConfig, Engine, EngineConfig, PostgresConfig, StoreConfig};
 
 /// The data folder where nothing else is said.
-const DATA: &str = "./docket-data";
+pub(crate) const DATA: &str = "./docket-data";
 const DATA_VARIABLE: &str = "DOCKET_DATA";
 const DATABASE_VARIABLE: &str = "DOCKET_DATABASE_URL";
 
@@ -42,19 +42,22 @@ impl TargetArgs {
         }
         match self.database.clone().or_else(|| variable(DATABASE_VARIABLE)) {
             None => Ok(Target::Sqlite(folder())),
-            Some(url) => {
-                check_url(&url)?;
-                Ok(Target::Postgres { url, files: folder() })
-            }
+            Some(url) => Target::postgres(url, folder()),
         }
     }
 }
 
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl Target {
+    /// A PostgreSQL database, its files in this folder.
+    pub(crate) fn postgres(url: String, files: PathBuf) -> Result<Self> {
+        check_url(&url)?;
+        Ok(Self::Postgres { url, files })
+    }
+
     /// The database in words, without a password.
     pub(crate) fn describe(&self) -> String {
         match self {
@@ -93,12 +96,16 @@ impl Target {
         self.open_with(nowhere).await
     }
 
-    async fn open_with(&self, blobs: BlobConfig) -> Result<Engine> {
-        let store = match self {
+    /// The store to open.
+    pub(crate) fn store(&self) -> StoreConfig {
+        match self {
             Self::Sqlite(folder) => StoreConfig::Sqlite(folder.clone()),
             Self::Postgres { url, .. } => StoreConfig::Postgres(PostgresConfig::new(url)),
-        };
-        let opened = Engine::open(EngineConfig::new(store, blobs)).await;
+        }
+    }
+
+    async fn open_with(&self, blobs: BlobConfig) -> Result<Engine> {
+        let opened = Engine::open(EngineConfig::new(self.store(), blobs)).await;
         opened.with_context(|| format!("the database cannot be opened: {}", self.describe()))
     }
 }

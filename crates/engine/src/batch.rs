@@ -21,23 +21,39 @@ impl Batches {
     pub(crate) fn start(kernel: &Arc<Kernel>) -> Self {
         let runners = kernel.config.runners;
         macro_rules! coalesce {
-            ($runners:expr, $weigh:expr, $run:ident) => {{
+            ($name:literal, $runners:expr, $weigh:expr, $run:ident) => {{
                 let kernel = Arc::clone(kernel);
-                Coalescer::start($runners, $weigh, move |calls| {
+                Coalescer::start($name, $runners, $weigh, move |calls| {
                     let kernel = Arc::clone(&kernel);
                     Box::pin(async move { $run(&kernel, calls).await })
                 })
             }};
         }
         Self {
-            submit: coalesce!(runners, |call: &SubmitCall| call.items.len(), submit_calls),
+            submit: coalesce!(
+                "submit",
+                runners,
+                |call: &SubmitCall| call.items.len(),
+                submit_calls
+            ),
             claim: coalesce!(
+                "claim",
                 runners,
                 |call: &ClaimCall| call.request.limit as usize,
                 claim_calls
             ),
-            complete: coalesce!(runners, |call: &CompleteCall| call.entries.len(), complete_calls),
-            heartbeat: coalesce!(1, |call: &HeartbeatCall| call.beats.len(), heartbeat_calls),
+            complete: coalesce!(
+                "complete",
+                runners,
+                |call: &CompleteCall| call.entries.len(),
+                complete_calls
+            ),
+            heartbeat: coalesce!(
+                "heartbeat",
+                1,
+                |call: &HeartbeatCall| call.beats.len(),
+                heartbeat_calls
+            ),
         }
     }
 }

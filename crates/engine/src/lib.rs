@@ -70,6 +70,7 @@ mod doctor;
 mod engine;
 mod intake;
 mod log;
+mod meter;
 mod processing;
 mod view;
 mod wait;
@@ -80,6 +81,7 @@ pub use admin::listing::{CollectionView, ListPage, PauseView, PipelineView, Tena
 pub use admin::once::Once;
 pub use admin::pause::PauseTarget;
 pub use blob::BlobConfig;
+pub use docket_store::table::depth::Depth;
 pub use docket_store::table::item::Item;
 pub use docket_store::table::key::Key;
 pub use docket_store::table::log::{Entry, LogPosition, Order as LogOrder};

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use docket_core::id::PipelineKey;
 use docket_store::Hint;
-use tokio::sync::Notify;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, watch};
 
 /// This often one who waits for a pipeline looks without a hint, should one have been lost.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -18,6 +18,7 @@ type Bells = Arc<Mutex<HashMap<PipelineKey, Arc<Notify>>>>;
 
 pub(crate) struct Waiters {
     bells: Bells,
+    dismissed: watch::Sender<bool>,
 }
 
 impl Waiters {
@@ -26,6 +27,7 @@ impl Waiters {
         let bells = Bells::default();
         let waiters = Self {
             bells: Arc::clone(&bells),
+            dismissed: watch::Sender::new(false),
         };
         tokio::spawn(async move {
             let mut look = tokio::time::interval(LOOK_EVERY);
@@ -42,6 +44,23 @@ impl Waiters {
             }
         });
         waiters
+    }
+
+    /// Nobody is to wait any more.
+    pub(crate) fn dismiss(&self) {
+        self.dismissed.send_replace(true);
+    }
+
+    /// Whether nobody is to wait any more.
+    pub(crate) fn are_dismissed(&self) -> bool {
+        *self.dismissed.borrow()
+    }
+
+    /// Lasts until nobody is to wait any more.
+    pub(crate) async fn dismissed(&self) {
+        let mut dismissed = self.dismissed.subscribe();
+        // The sender lives as long as `self`.
+        dismissed.wait_for(|dismissed| *dismissed).await.ok();
     }
 
     /// What rings when a job of the pipeline may be ready.

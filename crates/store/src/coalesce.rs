@@ -27,9 +27,10 @@ impl<C, A> std::fmt::Debug for Coalescer<C, A> {
 }
 
 impl<C: Clone + Send + 'static, A: Send + 'static> Coalescer<C, A> {
-    /// Starts `runners` tasks that each run one batch at a time. `weigh` says how many entries a call has; `run` answers for
+    /// Starts `runners` tasks that each run one batch at a time; `name` is for the metrics. `weigh` says how many entries a call has; `run` answers for
     /// every call of its batch, in order.
     pub fn start(
+        name: &'static str,
         runners: usize,
         weigh: fn(&C) -> usize,
         run: impl Fn(Vec<C>) -> BoxFuture<'static, Result<Vec<A>>> + Send + Sync + 'static,
@@ -38,7 +39,7 @@ impl<C: Clone + Send + 'static, A: Send + 'static> Coalescer<C, A> {
         let calls = Arc::new(Mutex::new(calls));
         let run: Arc<Run<C, A>> = Arc::new(run);
         for _ in 0..runners.max(1) {
-            tokio::spawn(serve(Arc::clone(&calls), weigh, Arc::clone(&run)));
+            tokio::spawn(serve(name, Arc::clone(&calls), weigh, Arc::clone(&run)));
         }
         Self { queue }
     }
@@ -74,6 +75,7 @@ async fn next_batch<C, A>(
 }
 
 async fn serve<C: Clone + Send + 'static, A: Send + 'static>(
+    name: &'static str,
     calls: Calls<C, A>,
     weigh: fn(&C) -> usize,
     run: Arc<Run<C, A>>,
@@ -83,6 +85,7 @@ async fn serve<C: Clone + Send + 'static, A: Send + 'static>(
         if batch.is_empty() {
             return;
         }
+        crate::meter::batch(name, batch.iter().map(|(call, _)| weigh(call)).sum());
         let (calls, replies): (Vec<C>, Vec<_>) = batch.into_iter().unzip();
         match run(calls.clone()).await {
             Ok(answers) => {
@@ -125,6 +128,7 @@ mod tests {
         let batches = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&batches);
         let coalescer = Arc::new(Coalescer::start(
+            "test",
             1,
             |_| 1,
             move |calls: Vec<u32>| {
@@ -152,6 +156,7 @@ mod tests {
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
         let coalescer = Arc::new(Coalescer::start(
+            "test",
             1,
             |_| 1,
             move |calls: Vec<u32>| {
@@ -181,6 +186,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_fails_spoils_only_its_own() {
         let coalescer = Arc::new(Coalescer::start(
+            "test",
             1,
             |_| 1,
             |calls: Vec<u32>| {

@@ -10,6 +10,7 @@ mod coalesce;
 mod error;
 mod hint;
 pub mod hot;
+mod meter;
 mod migrate;
 mod postgres;
 mod sqlite;

@@ -175,6 +175,7 @@ impl Store {
         T: Send + 'static,
     {
         self.check_open()?;
+        let _timed = crate::meter::Timed::new(name);
         let (params, operation) = (Arc::new(params), Arc::new(operation));
         let mut clashes = 0;
         loop {
@@ -215,6 +216,7 @@ impl Store {
         T: Send + 'static,
     {
         self.check_open()?;
+        let _timed = crate::meter::Timed::new(name);
         match &self.kind {
             Kind::Sqlite { readers, .. } => {
                 readers

@@ -103,11 +103,16 @@ pub(super) async fn all(world: &World, teller: &Teller) -> Result<Intake> {
     })
 }
 
-fn names(prefix: &str, from: u32, count: u32) -> Vec<String> {
+pub(super) fn names(prefix: &str, from: u32, count: u32) -> Vec<String> {
     (from..from + count).map(|n| format!("{prefix}-{n}")).collect()
 }
 
-async fn submit(world: &World, tenant: &Tenant, names: &[String], key: Option<&str>) -> Result<SubmitAnswer> {
+pub(super) async fn submit(
+    world: &World,
+    tenant: &Tenant,
+    names: &[String],
+    key: Option<&str>,
+) -> Result<SubmitAnswer> {
     let item = |name: &String| SubmitItem {
         payload: json!({ "document": name, "pages": 1 }),
         details: ItemDetails {

@@ -9,6 +9,8 @@ use super::lines::Lines;
 
 /// The longest line that is logged.
 const LINE_MAX: usize = 4_096;
+/// About what a line costs besides its text.
+const LINE_COST: usize = 150;
 /// How many bytes of one job's output are logged.
 const LOGGED_MAX: usize = 256 * 1_024;
 
@@ -62,7 +64,7 @@ impl Logged {
     }
 
     fn write(&self, stream: &str, text: &str) {
-        let size = text.len() + 1;
+        let size = text.len() + LINE_COST;
         let taken = self
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| match left {

@@ -10,7 +10,6 @@ mod child;
 mod end;
 pub(crate) mod lines;
 mod logged;
-mod logging;
 mod once;
 mod process;
 pub(crate) mod step;
@@ -28,6 +27,7 @@ use docket_client::worker::{Handler, Job, Shutdown, Summary, Worker, WorkerOptio
 use docket_core::random::{Random as _, SystemRandom};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::logs::{self, LogArgs, LogFormat};
 use crate::remote::ServerArgs;
 use once::Exec;
 use process::Limits;
@@ -47,6 +47,8 @@ enum Mode {
 pub(crate) struct Args {
     #[command(flatten)]
     server: ServerArgs,
+    #[command(flatten)]
+    logs: LogArgs,
     /// The pipeline whose jobs are worked on
     #[arg(long, value_name = "NAME")]
     pipeline: String,
@@ -125,7 +127,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     if args.batch.is_some() && args.mode == Mode::Stream {
         bail!("--batch and --mode stream exclude each other: a stream is given one job after the other");
     }
-    logging::begin();
+    start_logs(&args.logs)?;
     let client = args.server.client()?;
     let folder = match &args.temp {
         Some(root) => tempfile::Builder::new().prefix("docket-worker-").tempdir_in(root),
@@ -162,6 +164,24 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let summary = ended.with_context(|| format!("the worker of '{}' was refused", args.pipeline))?;
     tell(summary);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Flags win over the environment.
+fn start_logs(args: &LogArgs) -> Result<()> {
+    let variable = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|value: &String| !value.is_empty())
+    };
+    let levels = args.log.clone().or_else(|| variable("DOCKET_LOG"));
+    let format = match (args.log_format, variable("DOCKET_LOG_FORMAT")) {
+        (None, Some(word)) => match <LogFormat as clap::ValueEnum>::from_str(&word, true) {
+            Ok(format) => Some(format),
+            Err(_) => bail!("DOCKET_LOG_FORMAT is '{word}'; use pretty or json"),
+        },
+        (format, _) => format,
+    };
+    logs::start(levels.as_deref().unwrap_or("info"), format)
 }
 
 fn options(args: &Args) -> WorkerOptions {

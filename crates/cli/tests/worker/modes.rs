@@ -109,7 +109,15 @@ async fn commands_run_side_by_side() {
     );
     let log = site.work(&exec, &["--concurrency", "3"]).await;
     let (code, shown, _) = site
-        .run(&["items", "list", "--status", "completed", "--json"])
+        .run(&[
+            "items",
+            "list",
+            "--collection",
+            "c",
+            "--status",
+            "completed",
+            "--json",
+        ])
         .await;
     let page: serde_json::Value = serde_json::from_str(&shown).expect("it is JSON");
     assert_eq!(

@@ -207,7 +207,6 @@ async fn exit_codes_and_words_tell_what_to_do() {
 async fn a_key_can_be_made_without_a_server() {
     let mut site = Site::new().await;
     site.halt().await;
-    site.engine.close();
     let data = site.folder.path().to_str().expect("it is UTF-8").to_owned();
     let mut made = None;
     for _ in 0..100 {

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Site {
     pub(crate) folder: TempDir,
-    pub(crate) engine: Engine,
+    engine: Option<Engine>,
     address: SocketAddr,
     admin_key: String,
     worker_key: String,
@@ -52,29 +52,33 @@ async fn key(engine: &Engine, role: Role) -> String {
 
 async fn open(folder: &Path) -> Engine {
     // The writer thread of an engine that was closed gives the folder up in its own time.
+    let mut last = String::new();
     for _ in 0..500 {
         let config = EngineConfig::new(
             StoreConfig::Sqlite(folder.to_owned()),
             BlobConfig::Folder(folder.to_owned()),
         );
-        if let Ok(engine) = Engine::open(config).await {
-            return engine;
+        match Engine::open(config).await {
+            Ok(engine) => return engine,
+            Err(error) => last = error.to_string(),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("the data folder cannot be opened");
+    panic!("the data folder cannot be opened: {last}");
 }
 
 impl Site {
     /// A running server with the pipeline `p` of steps `ocr` and `extract`, and the collection `c` of the tenant `t`.
     pub(crate) async fn new() -> Self {
+        // What the server says is shown with a test that fails.
+        tracing_subscriber::fmt().with_test_writer().try_init().ok();
         let folder = tempfile::tempdir().expect("there is a folder");
         let engine = open(folder.path()).await;
         let mut site = Self {
             admin_key: key(&engine, Role::Admin).await,
             worker_key: key(&engine, Role::Worker).await,
             folder,
-            engine,
+            engine: Some(engine),
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             stop: None,
             server: None,
@@ -125,8 +129,9 @@ impl Site {
     async fn serve(&mut self) {
         let listener = TcpListener::bind(self.address).await.expect("a port is free");
         self.address = listener.local_addr().expect("the port has a number");
-        let access = Access::new(self.engine.clone(), AccessConfig::default()).expect("access is set up");
-        let state = AppState::new(self.engine.clone(), access, ServerConfig::default());
+        let engine = self.engine.clone().expect("the database is open");
+        let access = Access::new(engine.clone(), AccessConfig::default()).expect("access is set up");
+        let state = AppState::new(engine.clone(), access, ServerConfig::default());
         let background = self
             .engine
             .start_background(Intervals::default())
@@ -144,18 +149,20 @@ impl Site {
         self.stop = Some(stop);
     }
 
-    /// Ends the server, closes its database, and gives way to [`Self::restart`].
+    /// Ends the server and gives its database up.
     pub(crate) async fn halt(&mut self) {
         self.stop.take();
         if let Some(server) = self.server.take() {
             server.await.expect("the server ends");
         }
+        if let Some(engine) = self.engine.take() {
+            engine.close();
+        }
     }
 
     /// The same server again, on the same port.
     pub(crate) async fn restart(&mut self) {
-        self.engine.close();
-        self.engine = open(self.folder.path()).await;
+        self.engine = Some(open(self.folder.path()).await);
         self.serve().await;
     }
 

@@ -115,6 +115,9 @@ impl Engine {
             return Err(Refusal::invalid("waitSeconds", "must be from 0 to 60").into());
         }
         let pipeline = self.pipeline_key(&claim.pipeline).await?;
+        if self.kernel.waiters.are_dismissed() {
+            return Ok(Vec::new());
+        }
         self.note_worker(pipeline, claim.worker.as_str()).await?;
         let request = ClaimRequest {
             worker: claim.worker.as_str().to_owned(),
@@ -125,7 +128,14 @@ impl Engine {
         let delivery = self.claim_waiting(call, claim.wait_ms).await?;
         let jobs = self.describe(pipeline, &delivery.jobs).await?;
         delivery.accept();
+        crate::meter::claimed(claim.pipeline.as_str(), jobs.len());
         Ok(jobs)
+    }
+
+    /// Gives out no more jobs here: whoever waits is answered at once, with nothing, and so is everybody who asks from now on.
+    /// Part of shutting down; what was given out can still be completed.
+    pub fn stop_claims(&self) {
+        self.kernel.waiters.dismiss();
     }
 
     async fn claim_now(&self, call: &ClaimCall) -> Result<Delivery> {
@@ -157,6 +167,7 @@ impl Engine {
             tokio::select! {
                 () = rung => {}
                 () = &mut over => return Ok(delivery),
+                () = self.kernel.waiters.dismissed() => return Ok(delivery),
             }
         }
     }

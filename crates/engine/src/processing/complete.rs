@@ -150,6 +150,9 @@ pub(crate) async fn complete_calls(
         })
         .await?;
     kernel.hint(ready);
+    let done = |result: &&Refused<Completed>| matches!(result, Ok(completed) if !completed.repeated);
+    crate::meter::completed(results.iter().filter(done).count());
+    crate::meter::lost("complete", &results);
     let mut results = results.into_iter();
     Ok(sizes
         .into_iter()

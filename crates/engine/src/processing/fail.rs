@@ -59,6 +59,15 @@ impl Engine {
             .run_hot("fail", batch, |tx, batch| Box::pin(fail_batch(tx, batch)))
             .await?;
         self.kernel.hint(ready);
+        let retried =
+            |result: &&Refused<Failed>| matches!(result, Ok(failed) if failed.status == JobStatus::Pending);
+        let retried = results.iter().filter(retried).count();
+        crate::meter::failed(retried, false);
+        crate::meter::failed(
+            results.iter().filter(|result| result.is_ok()).count() - retried,
+            true,
+        );
+        crate::meter::lost("fail", &results);
         if results
             .iter()
             .any(|result| matches!(result, Ok(failed) if failed.run_at.is_some()))

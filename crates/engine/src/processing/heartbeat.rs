@@ -79,9 +79,12 @@ pub(crate) async fn heartbeat_calls(
         Box::pin(hot::heartbeat(tx, &p.0, p.1.now()))
     });
     let ends = beat.await?;
-    let mut results = answered_by
+    let results: Vec<_> = answered_by
         .into_iter()
-        .map(|place| ends[place].ok_or(Refusal::LeaseLost));
+        .map(|place| ends[place].ok_or(Refusal::LeaseLost))
+        .collect();
+    crate::meter::lost("heartbeat", &results);
+    let mut results = results.into_iter();
     Ok(sizes
         .into_iter()
         .map(|size| results.by_ref().take(size).collect())

@@ -58,6 +58,7 @@ impl Engine {
                 .run_hot("reap", batch, |tx, batch| Box::pin(reap_batch(tx, batch)))
                 .await?;
             self.kernel.hint(ready);
+            crate::meter::stale(&reaped);
             total.failed += reaped.failed;
             total.requeued += reaped.requeued;
             total.resumed += reaped.resumed;

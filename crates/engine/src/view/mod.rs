@@ -1,6 +1,7 @@
 //! Seeing: items, their jobs, their place, their story.
 
 pub(crate) mod content;
+pub(crate) mod depth;
 pub(crate) mod explain;
 pub(crate) mod item;
 pub(crate) mod position;

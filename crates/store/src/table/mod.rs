@@ -4,6 +4,7 @@
 pub mod collection;
 pub mod correction;
 pub mod counter;
+pub mod depth;
 pub mod doctor;
 pub mod hold;
 pub mod idempotency;
@@ -28,6 +29,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     collection::STATEMENTS,
     correction::STATEMENTS,
     counter::STATEMENTS,
+    depth::STATEMENTS,
     doctor::STATEMENTS,
     hold::STATEMENTS,
     idempotency::STATEMENTS,

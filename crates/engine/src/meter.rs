@@ -1,0 +1,45 @@
+//! What the engine tells about itself, through the `metrics` facade: nothing is counted unless the program installs a recorder.
+//! The only label that is not a constant is the name of a pipeline that exists.
+
+use docket_core::{Refusal, Refused};
+
+use crate::processing::reap::Reaped;
+
+/// Jobs were given to workers.
+pub(crate) fn claimed(pipeline: &str, jobs: usize) {
+    if jobs > 0 {
+        metrics::counter!("docket_jobs_claimed_total", "pipeline" => pipeline.to_owned())
+            .increment(jobs as u64);
+    }
+}
+
+/// Jobs were completed.
+pub(crate) fn completed(jobs: usize) {
+    metrics::counter!("docket_jobs_completed_total").increment(jobs as u64);
+}
+
+/// Attempts failed; `ended` says that there is no further one.
+pub(crate) fn failed(jobs: usize, ended: bool) {
+    if jobs > 0 {
+        let outcome = if ended { "failed" } else { "retried" };
+        metrics::counter!("docket_jobs_failed_total", "outcome" => outcome).increment(jobs as u64);
+    }
+}
+
+/// Leases ran out.
+pub(crate) fn stale(reaped: &Reaped) {
+    for (outcome, jobs) in [("failed", reaped.failed), ("requeued", reaped.requeued)] {
+        if jobs > 0 {
+            metrics::counter!("docket_jobs_stale_total", "outcome" => outcome).increment(jobs);
+        }
+    }
+}
+
+/// Counts the leases that those who answered had lost.
+pub(crate) fn lost<T>(operation: &'static str, results: &[Refused<T>]) {
+    let lost = |result: &&Refused<T>| matches!(result, Err(Refusal::LeaseLost));
+    let lost = results.iter().filter(lost).count();
+    if lost > 0 {
+        metrics::counter!("docket_leases_lost_total", "operation" => operation).increment(lost as u64);
+    }
+}
