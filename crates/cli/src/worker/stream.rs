@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::Result;
 use docket_client::worker::{Job, JobHandle, Outcome};
 use futures_util::FutureExt as _;
+use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
 
 use super::answer::read_named;
 use super::batch::answered;
@@ -71,6 +73,14 @@ enum Exchange {
     Ended(Outcome),
 }
 
+/// What a process said.
+enum Said {
+    /// An answer, after it had read all of the job or before.
+    Answer { answer: Value, was_read: bool },
+    /// None; why it was given up, or nothing where its output has ended.
+    Nothing(Option<End>),
+}
+
 impl Exec {
     /// Gives a job to a waiting process, or to a new one, and settles it.
     pub(crate) async fn stream(&self, pool: &Pool, job: Job) {
@@ -115,76 +125,95 @@ impl Exec {
         let Some(mut stdin) = process.stdin.take() else {
             return Exchange::Ended(Outcome::failed("the command takes no input"));
         };
-        let mut answer = None;
+        match self.converse(process, &mut stdin, job, line).await {
+            Said::Answer { answer, was_read } => {
+                // The steps that it reported belong before its answer.
+                let told = tokio::select! {
+                    told = process.reporter.told() => told,
+                    _ = job.stopped() => return Exchange::Ended(Outcome::Released),
+                };
+                match told {
+                    Err(problem) => Exchange::Ended(Outcome::failed_for_good(problem)),
+                    Ok(()) if was_read => {
+                        process.stdin = Some(stdin);
+                        Exchange::Answered(answered(answer))
+                    }
+                    // The rest of this job would be the beginning of the next.
+                    Ok(()) => Exchange::Ended(answered(answer)),
+                }
+            }
+            Said::Nothing(end) => {
+                drop(stdin);
+                Exchange::Ended(self.unanswered(process, job, end).await)
+            }
+        }
+    }
+
+    /// Gives a process a job and listens to what it says, until it answers or there is a reason to give it up.
+    async fn converse(
+        &self,
+        process: &mut Process,
+        stdin: &mut ChildStdin,
+        job: &JobHandle,
+        line: &[u8],
+    ) -> Said {
         let mut reporter = process.reporter.clone();
-        let end = {
-            let timeout = async {
-                match self.limits.timeout {
-                    Some(limit) => tokio::time::sleep(limit).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let feeding = async {
-                stdin.write_all(line).await.ok();
-                stdin.flush().await.ok();
-                std::future::pending::<()>().await;
-            };
-            tokio::pin!(timeout, feeding);
-            loop {
-                tokio::select! {
-                    biased;
-                    line = process.lines.recv() => match line {
-                        None => break None,
-                        Some(line) => match named(job, &line) {
-                            Some(said) => { answer = Some(said); break None }
-                            None => process.logged.other_output(&line.bytes),
-                        },
-                    },
-                    () = &mut feeding => {}
-                    why = job.stopped() => break Some(End::Stopped(why)),
-                    problem = reporter.refused() => break Some(End::StepRefused(problem)),
-                    () = &mut timeout => break self.limits.timeout.map(End::TimedOut),
-                }
+        let timeout = async {
+            match self.limits.timeout {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
             }
         };
-        if let Some(answer) = answer {
-            // The steps that it reported belong before its answer.
-            let told = tokio::select! {
-                told = process.reporter.told() => told,
-                _ = job.stopped() => return Exchange::Ended(Outcome::Released),
-            };
-            if let Err(problem) = told {
-                return Exchange::Ended(Outcome::failed_for_good(problem));
+        let feeding = async {
+            stdin.write_all(line).await.ok();
+            stdin.flush().await.ok();
+        };
+        tokio::pin!(timeout, feeding);
+        let mut was_read = false;
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut feeding, if !was_read => was_read = true,
+                line = process.lines.recv() => match line {
+                    None => return Said::Nothing(None),
+                    Some(line) => match named(job, &line) {
+                        Some(answer) => return Said::Answer { answer, was_read },
+                        None => process.logged.other_output(&line.bytes),
+                    },
+                },
+                why = job.stopped() => return Said::Nothing(Some(End::Stopped(why))),
+                problem = reporter.refused() => return Said::Nothing(Some(End::StepRefused(problem))),
+                () = &mut timeout => return Said::Nothing(self.limits.timeout.map(End::TimedOut)),
             }
-            process.stdin = Some(stdin);
-            return Exchange::Answered(answered(answer));
         }
-        drop(stdin);
-        let mut limits = self.limits;
-        let stopped = end.is_some();
-        if !stopped {
-            // Its output has ended; so has it, or it will at once.
-            limits.timeout = Some(limits.kill_after);
-        }
+    }
+
+    /// What becomes of a job whose process gave no answer: it was given up, or its output has ended.
+    async fn unanswered(&self, process: &mut Process, job: &JobHandle, end: Option<End>) -> Outcome {
         let end = match end {
             Some(end) => {
-                process.group.end(limits.kill_after).await;
+                process.group.end(self.limits.kill_after).await;
                 end
             }
-            None => process.finish(limits, job.stopped(), |_| {}).await,
+            None => {
+                // It has ended, or it will at once.
+                let mut limits = self.limits;
+                limits.timeout = Some(limits.kill_after);
+                process.finish(limits, job.stopped(), |_| {}).await
+            }
         };
-        Exchange::Ended(match end {
+        match end {
             End::Stopped(_) => Outcome::Released,
             End::Exited(status) if status.success() => {
                 Outcome::failed("the command ended without an answer for this job")
             }
             end => end.failure(None, process.logged.last()),
-        })
+        }
     }
 }
 
 /// The answer for this job in a line: an object that names it, or names none.
-fn named(job: &JobHandle, line: &RawLine) -> Option<serde_json::Value> {
+fn named(job: &JobHandle, line: &RawLine) -> Option<Value> {
     if line.is_cut {
         return None;
     }

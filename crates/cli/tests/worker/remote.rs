@@ -106,6 +106,23 @@ async fn items_are_submitted_followed_and_explained() {
         .cloned()
         .expect("it is a list");
     assert_eq!(items.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_is_explained_worked_on_and_watched() {
+    let site = Site::new().await;
+    let line = site.folder.path().join("item.jsonl");
+    std::fs::write(&line, "{\"payload\": 2, \"externalId\": \"x\"}\n").expect("it can be written");
+    let submitted = site
+        .run(&[
+            "items",
+            "submit",
+            "c",
+            "--jsonl",
+            line.to_str().expect("it is UTF-8"),
+        ])
+        .await;
+    assert_eq!(submitted.0, 0, "{}", submitted.2);
     let found = site
         .run(&[
             "items",

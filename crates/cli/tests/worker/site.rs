@@ -132,8 +132,7 @@ impl Site {
         let engine = self.engine.clone().expect("the database is open");
         let access = Access::new(engine.clone(), AccessConfig::default()).expect("access is set up");
         let state = AppState::new(engine.clone(), access, ServerConfig::default());
-        let background = self
-            .engine
+        let background = engine
             .start_background(Intervals::default())
             .await
             .expect("background work begins");
