@@ -12,7 +12,8 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, content, docs, health, item, job, key, limit, pause, pipeline, submit, tenant, upload,
+    collection, content, docs, event, health, item, job, key, limit, log, pause, pipeline, submit, tenant,
+    upload,
 };
 use crate::state::AppState;
 
@@ -49,6 +50,8 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(job::fail))
         .routes(routes!(job::release))
         .routes(routes!(job::reap))
+        .routes(routes!(log::audit))
+        .routes(routes!(event::events))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
 }

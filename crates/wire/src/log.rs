@@ -1,6 +1,7 @@
 //! The log: what happened, to what, by whom.
 
-use docket_core::id::ItemId;
+use docket_core::id::{ItemId, JobId};
+use docket_core::log::LogPosition;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +13,8 @@ use crate::time::Time;
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
     /// Its place in the log; what `Last-Event-ID` and `cursor` take.
-    pub id: String,
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1234-56"))]
+    pub id: LogPosition,
     /// When.
     pub at: Time,
     /// What, as `noun.verb`.
@@ -27,6 +29,10 @@ pub struct LogEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Id>))]
     pub item_id: Option<ItemId>,
+    /// Of which job, for as long as that is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Id>))]
+    pub job_id: Option<JobId>,
     /// Of which field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,

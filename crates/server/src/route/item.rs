@@ -153,33 +153,16 @@ pub(crate) async fn timeline(
     PathParam(id): PathParam<ItemId>,
     Query(query): Query<PageQuery>,
 ) -> ApiResult<Json<Page<LogEntry>>> {
-    let after = match page::place(query.cursor.as_deref())? {
-        None => LogPosition::default(),
-        Some(place) => log_position(&place).ok_or_else(page::bad_cursor)?,
-    };
+    let after: Option<LogPosition> = page::place_of(query.cursor.as_deref())?;
     let limit = page::limit(query.limit)?;
     let scope = caller.scope_of_item(&state, id).await?;
-    let entries = state.engine().timeline(&scope, id, after, limit).await?;
+    let entries = state
+        .engine()
+        .timeline(&scope, id, after.unwrap_or_default(), limit)
+        .await?;
     let full = entries.len() as u64 == limit;
-    let next = entries
-        .last()
-        .filter(|_| full)
-        .map(|entry| place_of_log(entry.position));
-    Ok(Json(page::write(entries, next, |entry| {
-        view::log_entry(entry, Some((scope.tenant.as_str(), id)))
-    })))
-}
-
-fn place_of_log(position: LogPosition) -> String {
-    format!("{}.{}", position.tx, position.id)
-}
-
-fn log_position(text: &str) -> Option<LogPosition> {
-    let (tx, id) = text.split_once('.')?;
-    Some(LogPosition {
-        tx: tx.parse().ok()?,
-        id: id.parse().ok()?,
-    })
+    let next = entries.last().filter(|_| full).map(|entry| entry.position);
+    Ok(Json(page::write(entries, next, |entry| view::log_entry(&entry))))
 }
 
 /// Why an item is not running.

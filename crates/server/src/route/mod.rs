@@ -3,11 +3,13 @@
 pub(crate) mod collection;
 pub(crate) mod content;
 pub(crate) mod docs;
+pub(crate) mod event;
 pub(crate) mod health;
 pub(crate) mod item;
 pub(crate) mod job;
 pub(crate) mod key;
 pub(crate) mod limit;
+pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
 pub(crate) mod submit;

@@ -1,6 +1,5 @@
 //! Items and jobs as the wire writes them.
 
-use docket_core::id::ItemId;
 use docket_core::item::ItemStatus;
 use docket_engine::{Explanation, ItemView, JobView, PauseScope};
 use docket_wire::item as wire;
@@ -88,22 +87,25 @@ pub(crate) fn job(view: JobView) -> Job {
     }
 }
 
-/// An entry of the log; `of` is the item that was asked about, where the entry itself does not say.
-pub(crate) fn log_entry(entry: docket_engine::Entry, of: Option<(&str, ItemId)>) -> LogEntry {
+/// An entry of the log.
+pub(crate) fn log_entry(entry: &docket_engine::Entry) -> LogEntry {
     // What was logged as JSON is shown as JSON; anything else as the text it is.
-    let value =
-        |text: Option<String>| text.map(|text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
+    let value = |text: &Option<String>| {
+        let text = text.as_ref()?;
+        Some(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())))
+    };
     LogEntry {
-        id: format!("{}.{}", entry.position.tx, entry.position.id),
+        id: entry.position,
         at: entry.at.into(),
-        action: entry.action,
-        actor: entry.actor,
-        tenant_id: of.map(|(tenant, _)| tenant.to_owned()),
-        item_id: of.map(|(_, item)| item),
-        field: entry.field,
-        old: value(entry.old),
-        new: value(entry.new),
-        details: value(entry.details),
+        action: entry.action.clone(),
+        actor: entry.actor.clone(),
+        tenant_id: entry.tenant_id.clone(),
+        item_id: entry.item,
+        job_id: entry.job,
+        field: entry.field.clone(),
+        old: value(&entry.old),
+        new: value(&entry.new),
+        details: value(&entry.details),
     }
 }
 
