@@ -30,6 +30,8 @@ pub struct Event {
 /// What to listen to.
 #[derive(Clone, Debug, Default)]
 pub struct EventsFilter {
+    /// One tenant only; for those who may see several.
+    pub tenant_id: Option<String>,
     /// One collection only.
     pub collection_id: Option<String>,
     /// One item only.
@@ -55,6 +57,7 @@ impl Client {
     pub fn events(&self, filter: EventsFilter) -> Events {
         let call = self
             .get(&["api", "v1", "events"])
+            .query("tenantId", filter.tenant_id)
             .query("collectionId", filter.collection_id)
             .query("itemId", filter.item_id)
             .header("accept", "text/event-stream");

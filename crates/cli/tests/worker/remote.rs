@@ -1,5 +1,6 @@
 //! Commands that ask a server.
 
+use docket_client::EventsFilter;
 use serde_json::{Value, json};
 
 use crate::site::Site;
@@ -250,4 +251,48 @@ async fn a_key_can_be_made_without_a_server() {
     site.restart().await;
     let (code, shown, complaint) = site.run(&["keys", "list", "--key", &made]).await;
     assert!(code == 0 && shown.contains("found-again"), "{complaint}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_event_stream_goes_on_across_a_restart_of_the_server() {
+    let mut site = Site::new().await;
+    let filter = EventsFilter {
+        collection_id: Some("c".to_owned()),
+        ..EventsFilter::default()
+    };
+    let mut events = site.client().events(filter);
+    let (to, mut submitted) = tokio::sync::mpsc::unbounded_channel();
+    let listening = tokio::spawn(async move {
+        while let Ok(event) = events.next().await {
+            if event.data["action"] == json!("item.submitted") {
+                to.send(event.data["itemId"].as_str().map(str::to_owned)).ok();
+            }
+        }
+    });
+    // The stream begins with what happens after it was opened: submit until it has.
+    let mut wanted = Vec::new();
+    let first = loop {
+        wanted.push(site.submit(json!(wanted.len())).await);
+        let wait = std::time::Duration::from_millis(200);
+        if let Ok(Some(first)) = tokio::time::timeout(wait, submitted.recv()).await {
+            break first.expect("it names its item");
+        }
+    };
+    let begin = wanted
+        .iter()
+        .position(|id| *id == first)
+        .expect("it was submitted");
+    site.halt().await;
+    site.restart().await;
+    for n in 100..103 {
+        wanted.push(site.submit(json!(n)).await);
+    }
+    for id in &wanted[begin + 1..] {
+        let wait = std::time::Duration::from_secs(20);
+        let seen = tokio::time::timeout(wait, submitted.recv())
+            .await
+            .expect("it comes in time");
+        assert_eq!(seen.flatten().as_ref(), Some(id), "no gap and no repeat");
+    }
+    listening.abort();
 }

@@ -10,6 +10,8 @@ use crate::error::Result;
 /// Which entries.
 #[derive(Clone, Debug, Default)]
 pub struct AuditFilter {
+    /// Of one tenant; for those who may see several.
+    pub tenant_id: Option<String>,
     /// About one item.
     pub item_id: Option<String>,
     /// By one actor.
@@ -47,7 +49,8 @@ impl ExportFormat {
 
 impl AuditFilter {
     fn on(&self, call: Call) -> Call {
-        call.query("itemId", self.item_id.as_deref())
+        call.query("tenantId", self.tenant_id.as_deref())
+            .query("itemId", self.item_id.as_deref())
             .query("actor", self.actor.as_deref())
             .query("action", self.action.as_deref())
             .query("since", self.since)
