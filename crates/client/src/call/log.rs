@@ -12,6 +12,8 @@ use crate::error::Result;
 pub struct AuditFilter {
     /// Of one tenant; for those who may see several.
     pub tenant_id: Option<String>,
+    /// About items of one collection.
+    pub collection_id: Option<String>,
     /// About one item.
     pub item_id: Option<String>,
     /// By one actor.
@@ -50,6 +52,7 @@ impl ExportFormat {
 impl AuditFilter {
     fn on(&self, call: Call) -> Call {
         call.query("tenantId", self.tenant_id.as_deref())
+            .query("collectionId", self.collection_id.as_deref())
             .query("itemId", self.item_id.as_deref())
             .query("actor", self.actor.as_deref())
             .query("action", self.action.as_deref())
