@@ -186,13 +186,16 @@ fn tell(hold: &Hold, why: Stop) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use docket_core::Timestamp;
+    use docket_core::id::{LaneKey, Seq};
+
     use super::*;
 
     const LEASE: Duration = Duration::from_secs(30);
 
     fn held() -> (Holds, Due, watch::Receiver<Option<Stop>>, Instant) {
         let (holds, start) = (Holds::default(), now());
-        let job = "0197a5f0-0000-7000-8000-000000000001".parse().unwrap();
+        let job = JobId::new(Timestamp::from_ms(1_790_000_000_000), LaneKey(5), Seq(1));
         let token = LeaseToken(1);
         let stopped = holds.enter(job, token, LEASE, start);
         (holds, Due { job, token }, stopped, start)

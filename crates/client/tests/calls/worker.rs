@@ -6,15 +6,25 @@ use std::time::Duration;
 
 use docket_client::Client;
 use docket_client::worker::{Outcome, Shutdown, Stop, Worker, WorkerOptions, each};
+use docket_core::Timestamp;
+use docket_core::id::{CollectionKey, ItemId, JobId, LaneKey, Seq};
+use docket_core::random::SeededRandom;
 use serde_json::{Value, json};
 
 use crate::stub::{Reply, Request, Stub};
 
-const JOB: &str = "0197a5f0-0000-7000-8000-000000000001";
+fn item_id() -> ItemId {
+    ItemId::new(
+        Timestamp::from_ms(1_790_000_000_000),
+        CollectionKey(3),
+        &SeededRandom::new(1),
+    )
+}
 
 fn job() -> Value {
+    let id = JobId::new(Timestamp::from_ms(1_790_000_000_000), LaneKey(5), Seq(1));
     json!({
-        "jobId": JOB, "itemId": "0197a5f0-0000-7000-8000-000000000002", "itemVersion": 1, "tenantId": "t",
+        "jobId": id, "itemId": item_id(), "itemVersion": 1, "tenantId": "t",
         "collectionId": "c", "externalId": null, "leaseToken": 7, "leaseExpiresAt": "2026-09-21T12:00:00Z",
         "attempt": 1, "payload": 1, "steps": [],
     })
@@ -39,8 +49,7 @@ async fn stub(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Stu
 }
 
 fn ok() -> Reply {
-    let item = "0197a5f0-0000-7000-8000-000000000002";
-    let taken = json!({ "ok": true, "itemId": item, "repeated": false, "status": "pending",
+    let taken = json!({ "ok": true, "itemId": item_id(), "repeated": false, "status": "pending",
                         "leaseExpiresAt": "2026-09-21T12:00:00Z" });
     Reply::json(200, json!({ "results": [taken] }).to_string())
 }
