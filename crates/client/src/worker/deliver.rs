@@ -114,22 +114,22 @@ impl Deliveries {
         let answers = match kind {
             Kind::Complete => {
                 let jobs = batch.iter().filter_map(complete).collect();
-                self.client.complete(jobs).await.map(|answers| plain(answers))
+                self.client.complete(jobs).await.map(plain)
             }
             Kind::Fail => {
                 let jobs = batch.iter().filter_map(fail).collect();
-                self.client.fail(jobs).await.map(|answers| plain(answers))
+                self.client.fail(jobs).await.map(plain)
             }
             Kind::Release => {
                 let jobs = batch.iter().map(release).collect();
-                self.client.release(jobs).await.map(|answers| plain(answers))
+                self.client.release(jobs).await.map(plain)
             }
         };
         match answers {
             Ok(answers) if answers.len() == batch.len() => {
                 self.batch_max = (self.batch_max * 2).min(BATCH_MAX);
                 for (settled, answer) in batch.into_iter().zip(answers) {
-                    self.answered(settled, answer);
+                    self.answered(settled, &answer);
                 }
                 Ok(())
             }
@@ -160,8 +160,9 @@ impl Deliveries {
                     path: None,
                     wait_time_seconds: None,
                 };
+                let answer = Err(entry);
                 for settled in batch {
-                    self.answered(settled, Err(entry.clone()));
+                    self.answered(settled, &answer);
                 }
                 Ok(())
             }
@@ -197,9 +198,9 @@ impl Deliveries {
         }
     }
 
-    fn answered(&mut self, mut settled: Settled, answer: std::result::Result<(), EntryError>) {
+    fn answered(&mut self, mut settled: Settled, answer: &std::result::Result<(), EntryError>) {
         let job = settled.job;
-        let counter = match (&settled.outcome, &answer) {
+        let counter = match (&settled.outcome, answer) {
             (_, Err(error)) if error.code == Code::LeaseLost.as_str() => {
                 // A release that is said twice is answered so too, and then all is well.
                 if !matches!(settled.outcome, Outcome::Released) {
