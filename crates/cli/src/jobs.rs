@@ -138,15 +138,15 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
                 },
             )
         }
-        Action::Reap { older_than_seconds } => {
-            let reap = Reap {
-                older_than_seconds: *older_than_seconds,
-            };
-            session.show(&session.client.reap(&reap).await?, |reaped| {
-                format!("{} failed, {} put back.", reaped.failed, reaped.requeued)
-            })
-        }
+        Action::Reap { older_than_seconds } => reap(&session, *older_than_seconds).await,
     }
+}
+
+async fn reap(session: &Session, older_than_seconds: Option<f64>) -> Result<ExitCode> {
+    let reaped = session.client.reap(&Reap { older_than_seconds }).await?;
+    session.show(&reaped, |reaped| {
+        format!("{} failed, {} put back.", reaped.failed, reaped.requeued)
+    })
 }
 
 async fn claimed(session: &Session, claim: &Claim) -> Result<ExitCode> {

@@ -223,3 +223,37 @@ async fn a_result_that_the_server_refuses_fails_the_job_instead_of_hanging() {
         "{error}"
     );
 }
+
+/// The example of this name in the guide.
+fn example(name: &str) -> String {
+    let guide = include_str!("../../../../docs/guides/workers.md");
+    let mut blocks = guide
+        .split("```python\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
+    let found = blocks.find(|block| block.starts_with(&format!("# {name}")));
+    found.expect("the guide has it").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_the_guide_work() {
+    let site = Site::new().await;
+    for (name, mode, result) in [
+        ("count.py", "once", json!({ "words": 2 })),
+        ("steps.py", "once", json!({ "pages": 2 })),
+        (
+            "stream.py",
+            "stream",
+            json!({ "seen": { "text": "two words", "for": "stream.py" } }),
+        ),
+    ] {
+        let path = site.folder.path().join(name);
+        std::fs::write(&path, example(name)).expect("it can be written");
+        let id = site.submit(json!({ "text": "two words", "for": name })).await;
+        let log = site
+            .work(&format!("python3 -u {}", path.display()), &["--mode", mode])
+            .await;
+        let item = site.item_that_is(&id, "completed").await;
+        assert_eq!(item.result, Some(result), "{log}");
+    }
+}
