@@ -239,6 +239,7 @@ impl<H: Handler> Running<H> {
 
     /// Waits for what runs, within the grace; then tells it to stop, and waits for that.
     async fn wind_up(&mut self, shutdown: &Shutdown) {
+        self.reap_handlers();
         let count = self.handlers.len();
         if count > 0 {
             tracing::info!(running = count, "claiming has ended; what runs is waited for");
