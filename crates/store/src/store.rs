@@ -9,6 +9,7 @@ use std::time::Duration;
 use docket_core::Clock;
 use docket_core::clock::SystemClock;
 use futures_util::FutureExt as _;
+use tracing::Instrument as _;
 
 use crate::error::{Error, Result};
 use crate::hint::Hints;
@@ -187,9 +188,14 @@ impl Store {
                         .await
                 }
                 Kind::Postgres(postgres) => {
-                    postgres
-                        .run(name, route, params.as_ref(), operation.as_ref())
-                        .await
+                    let postgres = postgres.clone();
+                    let (params, operation) = (Arc::clone(&params), Arc::clone(&operation));
+                    to_its_end(async move {
+                        postgres
+                            .run(name, route, params.as_ref(), operation.as_ref())
+                            .await
+                    })
+                    .await
                 }
             };
             match outcome {
@@ -223,7 +229,10 @@ impl Store {
                     .run(move |tx| in_one_poll(name, &operation, tx, &params))
                     .await
             }
-            Kind::Postgres(postgres) => postgres.read(name, &params, &operation).await,
+            Kind::Postgres(postgres) => {
+                let postgres = postgres.clone();
+                to_its_end(async move { postgres.read(name, &params, &operation).await }).await
+            }
         }
     }
 
@@ -241,6 +250,16 @@ impl Store {
             Kind::Sqlite { closed, .. } if closed.load(Ordering::Relaxed) => Err(Error::Closed),
             _ => Ok(()),
         }
+    }
+}
+
+/// Runs to its end also when the caller goes away, as one does whose own caller hung up: a transaction left in the middle would cost
+/// its connection.
+async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    match tokio::spawn(work.in_current_span()).await {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => Err(Error::Open("the operation panicked".to_owned())),
+        Err(_) => Err(Error::Closed),
     }
 }
 

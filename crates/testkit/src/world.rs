@@ -395,6 +395,7 @@ impl World {
             digest: None,
             size: None,
             details: ItemDetails::default(),
+            idempotency_key: None,
         }
     }
 

@@ -209,6 +209,7 @@ on_both! {
             digest: None,
             size: None,
             details: ItemDetails::default(),
+            idempotency_key: None,
         };
         let UploadStart::Ready(mut upload) = world.engine.upload(&World::scope("acme"), request).await.unwrap() else {
             panic!("the bytes are wanted");

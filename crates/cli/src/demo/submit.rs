@@ -150,6 +150,7 @@ async fn upload_twice(
         digest,
         size: Some(FILE_BYTES as u64),
         details: ItemDetails::default(),
+        idempotency_key: None,
     };
     let scope = tenant.scope()?;
     let UploadStart::Ready(mut upload) = world.engine.upload(&scope, request(None)).await? else {

@@ -1,81 +1,18 @@
-//! Idempotency keys of operators' creating calls (rule I6): the same key creates nothing again.
+//! Operators' creating calls under an idempotency key (rule I6).
 //!
-//! Kept with those of tenants, under a tenant's id that no tenant can have. The secret of an API key is not kept anywhere, so its
-//! first answer cannot be given twice: whoever asks again is told which key was made.
+//! The secret of an API key is not kept anywhere, so its first answer cannot be given twice: whoever asks again is told which key
+//! was made.
 
-use docket_core::content::Digest;
+use docket_core::Refusal;
 use docket_core::id::{KeyId, PauseId};
 use docket_core::name::{TEXT_MAX, check_text};
 use docket_core::scope::Operator;
-use docket_core::{Refusal, Timestamp};
-use docket_store::table::idempotency;
-use docket_store::{Error, Result, Tx};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use docket_store::Result;
 
 use super::key::{CreatedKey, NewKey, key_create};
 use super::pause::{PauseSet, PauseTarget, pause_set};
 use crate::engine::Engine;
-
-/// No tenant has an empty id.
-const OPERATORS: &str = "";
-
-/// An answer, and whether it is the one first given to the same key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Once<T> {
-    /// The answer.
-    pub answer: T,
-    /// Whether nothing was created now.
-    pub replayed: bool,
-    /// Whether the first call said something else.
-    pub request_differs: bool,
-}
-
-impl<T> Once<T> {
-    const fn new(answer: T) -> Self {
-        Self {
-            answer,
-            replayed: false,
-            request_differs: false,
-        }
-    }
-}
-
-/// A key with the digest of what is asked under it.
-pub(super) struct Asked {
-    key: String,
-    digest: Digest,
-}
-
-impl Asked {
-    /// Calls of different kinds do not share keys: `what` names the kind.
-    fn new(what: &str, key: Option<String>, request: &str) -> Result<Option<Self>> {
-        let Some(key) = key else { return Ok(None) };
-        check_text("Idempotency-Key", &key, TEXT_MAX)?;
-        Ok(Some(Self {
-            key: format!("{what}:{key}"),
-            digest: Digest::of(request.as_bytes()),
-        }))
-    }
-
-    async fn first<T: DeserializeOwned>(&self, tx: &mut Tx) -> Result<Option<Once<T>>> {
-        let Some((digest, text)) = idempotency::get(tx, OPERATORS, &self.key).await? else {
-            return Ok(None);
-        };
-        let what = "a kept answer";
-        Ok(Some(Once {
-            answer: serde_json::from_str(&text).map_err(|source| Error::Json { what, source })?,
-            replayed: true,
-            request_differs: digest != self.digest,
-        }))
-    }
-
-    async fn keep<T: Serialize + Sync>(&self, tx: &mut Tx, answer: &T, now: Timestamp) -> Result<()> {
-        let what = "an answer to keep";
-        let text = serde_json::to_string(answer).map_err(|source| Error::Json { what, source })?;
-        idempotency::insert(tx, OPERATORS, &self.key, self.digest, &text, now).await
-    }
-}
+use crate::once::{Asked, Once};
 
 impl Engine {
     /// [`Engine::pause`] under an idempotency key.
@@ -87,7 +24,7 @@ impl Engine {
         key: Option<String>,
     ) -> Result<Once<PauseId>> {
         check_text("reason", reason, TEXT_MAX)?;
-        let asked = Asked::new("pause", key, &format!("{target:?}\n{reason}"))?;
+        let asked = Asked::new(Asked::OPERATORS, "pause", key, &format!("{target:?}\n{reason}"))?;
         let now = self.kernel.clock.now();
         let set = PauseSet {
             who: who.clone(),
@@ -121,7 +58,7 @@ impl Engine {
         new: NewKey,
         key: Option<String>,
     ) -> Result<CreatedKey> {
-        let asked = Asked::new("key", key, &format!("{new:?}"))?;
+        let asked = Asked::new(Asked::OPERATORS, "key", key, &format!("{new:?}"))?;
         let secret = docket_core::access::ApiKey::draw(self.kernel.random.as_ref());
         let (create, created) = self.key_prepare(who, new, secret)?;
         let params = (create, asked);

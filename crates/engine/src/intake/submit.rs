@@ -3,15 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use docket_core::content::Digest;
 use docket_core::id::{ItemId, JobId, PipelineKey, UploadId};
 use docket_core::item::{Content, ItemDetails, check_batch};
-use docket_core::name::{CollectionId, TEXT_MAX, check_text};
+use docket_core::name::CollectionId;
 use docket_core::random::Random;
 use docket_core::scope::Scope;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::collection::{self, Collection};
-use docket_store::table::{idempotency, item, upload};
+use docket_store::table::{item, upload};
 use docket_store::{Error, Result, Tx, hot};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,6 +21,7 @@ use super::places::Limits;
 use super::prepare::Prepared;
 use super::version::{Versioned, next_version};
 use crate::engine::{Engine, Kernel};
+use crate::once::Asked;
 
 /// Somebody else may insert the same item at the same moment; so often is looked again.
 const ROUNDS_MAX: usize = 8;
@@ -77,7 +77,7 @@ pub(crate) struct SubmitCall {
     pub(crate) scope: Scope,
     pub(crate) collection: CollectionId,
     pub(crate) items: Vec<Refused<Prepared>>,
-    pub(crate) key: Option<(String, Digest)>,
+    pub(crate) key: Option<Asked>,
     /// The upload whose bytes the item takes over, and when it expires.
     pub(crate) upload: Option<(UploadId, Timestamp)>,
 }
@@ -89,13 +89,16 @@ impl Engine {
     /// Submits items. Each entry is taken or refused by itself.
     pub async fn submit(&self, scope: &Scope, call: Submit) -> Result<SubmitAnswer> {
         check_batch("items", call.items.len())?;
-        let key = match call.idempotency_key {
-            None => None,
-            Some(key) => {
-                check_text("idempotencyKey", &key, TEXT_MAX)?;
-                Some((key, keys::digest_of(&call.collection, &call.items)))
-            }
-        };
+        let asked = call
+            .idempotency_key
+            .is_some()
+            .then(|| keys::text_of(&call.collection, &call.items));
+        let key = Asked::new(
+            scope.tenant.as_str(),
+            "submit",
+            call.idempotency_key,
+            &asked.unwrap_or_default(),
+        )?;
         let prepare = |(index, item): (usize, SubmitItem)| {
             Prepared::new(Content::Json(item.payload), item.details, scope.actor.as_str())
                 .map_err(|refusal| refusal.under(&format!("items[{index}]")))
@@ -233,6 +236,7 @@ impl Run<'_> {
                 continue;
             }
             if let Some(replay) = keys::replay(tx, call).await? {
+                self.give_up(tx, call).await?;
                 self.answers[index] = Some(Ok(replay));
                 continue;
             }
@@ -258,6 +262,18 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Frees the place of an upload under whose key another one was faster, and leaves its bytes to the sweeper.
+    async fn give_up(&self, tx: &mut Tx, call: &SubmitCall) -> Result<()> {
+        let Some((upload, _)) = call.upload else {
+            return Ok(());
+        };
+        let id = match upload::take(tx, upload, self.batch.now).await? {
+            Some(_) => upload,
+            None => UploadId::new(self.batch.now, self.batch.random.as_ref()),
+        };
+        self.discard(tx, call, id).await
+    }
+
     /// Leaves the bytes of an upload to the sweeper.
     async fn discard(&self, tx: &mut Tx, call: &SubmitCall, id: UploadId) -> Result<()> {
         let Some(Ok(prepared)) = call.items.first() else {
@@ -272,10 +288,10 @@ impl Run<'_> {
     /// The earlier call of this batch that has the same key.
     fn first_with_key_of(&self, index: usize) -> Option<usize> {
         let call = &self.batch.calls[index];
-        let (key, _) = call.key.as_ref()?;
+        let key = &call.key.as_ref()?.key;
         let same = |other: &SubmitCall| {
             other.scope.tenant == call.scope.tenant
-                && other.key.as_ref().is_some_and(|(other, _)| other == key)
+                && other.key.as_ref().is_some_and(|other| other.key == *key)
         };
         self.open
             .iter()
@@ -449,7 +465,6 @@ impl Run<'_> {
             let results: Vec<_> = (0..call.items.len())
                 .map(|index| self.results.remove(&(open.call, index)).ok_or(Error::Closed))
                 .collect::<Result<_>>()?;
-            let tenant_id = call.scope.tenant.as_str();
             if let Some((upload, _)) = call.upload {
                 let taken = results
                     .iter()
@@ -458,12 +473,8 @@ impl Run<'_> {
                     self.discard(tx, call, upload).await?;
                 }
             }
-            if let (Some((key, digest)), true) = (&call.key, results.iter().any(Result::is_ok)) {
-                let answer = serde_json::to_string(&results).map_err(|source| Error::Json {
-                    what: "an answer",
-                    source,
-                })?;
-                idempotency::insert(tx, tenant_id, key, *digest, &answer, self.batch.now).await?;
+            if let (Some(asked), true) = (&call.key, results.iter().any(Result::is_ok)) {
+                asked.keep(tx, &results, self.batch.now).await?;
             }
             self.answers[open.call] = Some(Ok(SubmitAnswer {
                 results,
@@ -472,10 +483,13 @@ impl Run<'_> {
             }));
         }
         for (index, first) in &self.repeats {
-            let digest = |call: usize| self.batch.calls[call].key.as_ref().map(|(_, digest)| *digest);
+            let digest = |call: usize| self.batch.calls[call].key.as_ref().map(|asked| asked.digest);
             let request_differs = digest(*index) != digest(*first);
             // A call in which everything was refused has not used its key: those that have the same one are still to be run.
             let answer = self.answers[*first].clone().filter(keys::is_kept);
+            if answer.is_some() {
+                self.give_up(tx, &self.batch.calls[*index]).await?;
+            }
             self.answers[*index] = answer.map(|answer| {
                 answer.map(|answer| SubmitAnswer {
                     replayed: true,

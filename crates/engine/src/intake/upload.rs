@@ -12,7 +12,7 @@ use docket_core::item::{Content, FileContent, ItemDetails};
 use docket_core::name::{CollectionId, NAME_MAX, TEXT_MAX, check_text};
 use docket_core::scope::Scope;
 use docket_core::tenant::UploadLimit;
-use docket_core::{Refusal, Timestamp};
+use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::{collection, tenant, upload};
 use docket_store::{Result, Tx};
 use object_store::buffered::BufWriter;
@@ -22,6 +22,7 @@ use super::prepare::Prepared;
 use super::submit::{SubmitCall, SubmittedItem};
 use crate::blob::failed;
 use crate::engine::{Engine, Kernel};
+use crate::once::{Asked, Once};
 
 /// A file that is to come.
 #[derive(Clone, Debug)]
@@ -38,6 +39,26 @@ pub struct UploadRequest {
     pub size: Option<u64>,
     /// What comes with it.
     pub details: ItemDetails,
+    /// The same key again returns the first answer (rule I6).
+    pub idempotency_key: Option<String>,
+}
+
+impl UploadRequest {
+    /// What is asked under the idempotency key. The bytes are not part of it: they are still to come.
+    fn asked(&self, scope: &Scope) -> Result<Option<Asked>> {
+        let (filename, media_type) = (&self.filename, &self.media_type);
+        let text = format!(
+            "{}\n{filename:?}\n{media_type:?}\n{:?}",
+            self.collection.as_str(),
+            self.details
+        );
+        Asked::new(
+            scope.tenant.as_str(),
+            "upload",
+            self.idempotency_key.clone(),
+            &text,
+        )
+    }
 }
 
 /// Whether the bytes are wanted.
@@ -45,6 +66,8 @@ pub struct UploadRequest {
 pub enum UploadStart {
     /// They are there already.
     Duplicate(SubmittedItem),
+    /// The same idempotency key has brought this before.
+    Repeated(Once<SubmittedItem>),
     /// They are.
     Ready(Box<Upload>),
 }
@@ -54,6 +77,7 @@ pub struct Upload {
     engine: Engine,
     scope: Scope,
     request: UploadRequest,
+    asked: Option<Asked>,
     id: UploadId,
     blob_key: String,
     writer: BufWriter,
@@ -78,6 +102,7 @@ impl std::fmt::Debug for Upload {
 struct Begin {
     scope: Scope,
     request: UploadRequest,
+    asked: Option<Asked>,
     id: UploadId,
     blob_key: String,
     now: Timestamp,
@@ -95,11 +120,13 @@ impl Engine {
         if let Some(size) = request.size {
             self.check_size(size)?;
         }
+        let asked = request.asked(scope)?;
         let now = self.kernel.clock.now();
         let id = UploadId::new(now, self.kernel.random.as_ref());
         let begin = Begin {
             scope: scope.clone(),
             request: request.clone(),
+            asked: asked.clone(),
             id,
             blob_key: format!("blobs/{id}"),
             now,
@@ -111,14 +138,17 @@ impl Engine {
             .store
             .run("upload_begin", begin, |tx, p| Box::pin(upload_begin(tx, p)))
             .await?;
-        if let Some(item) = known {
-            return Ok(UploadStart::Duplicate(item));
+        match known {
+            Some(Known::Item(item)) => return Ok(UploadStart::Duplicate(item)),
+            Some(Known::Answer(first)) => return Ok(UploadStart::Repeated(first)),
+            None => {}
         }
         let writer = self.blobs.write(&blob_key);
         Ok(UploadStart::Ready(Box::new(Upload {
             engine: self.clone(),
             scope: scope.clone(),
             request,
+            asked,
             id,
             blob_key,
             writer,
@@ -194,7 +224,7 @@ impl Upload {
             scope: self.scope.clone(),
             collection: self.request.collection.clone(),
             items: vec![Ok(prepared)],
-            key: None,
+            key: self.asked.clone(),
             upload: Some((self.id, self.expires_at)),
         };
         let answer = self.engine.batches.submit.call(call).await?;
@@ -246,13 +276,22 @@ async fn discard(kernel: &Kernel, id: UploadId) -> Result<()> {
         .await
 }
 
-async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<SubmittedItem>> {
+/// What makes the bytes needless.
+enum Known {
+    Item(SubmittedItem),
+    Answer(Once<SubmittedItem>),
+}
+
+async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<Known>> {
     let id = p.request.collection.as_str();
     let tenant_id = p.scope.tenant.as_str();
     let found = collection::get(tx, id)
         .await?
         .filter(|found| found.tenant_id == tenant_id);
     let found = found.ok_or_else(|| Refusal::not_found("collection", id))?;
+    if let Some(first) = first_answer(tx, p).await? {
+        return Ok(Some(Known::Answer(first)));
+    }
     let limited = found.uploads != UploadLimit::Unlimited;
     let mut allowance = match limited {
         true => tenant::lock_window(tx, tenant_id, found.uploads, p.now)
@@ -281,12 +320,12 @@ async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<SubmittedItem>> {
         let mut known = KnownItems::look_up(tx, &[(found.key, &prepared)]).await?;
         let new = docket_core::id::ItemId::from_uuid(p.id.uuid());
         if let Class::Duplicate(id) = known.classify(found.key, &prepared, new, &mut allowance)? {
-            return Ok(Some(SubmittedItem {
+            return Ok(Some(Known::Item(SubmittedItem {
                 id,
                 job: None,
                 duplicate: true,
                 versioned: false,
-            }));
+            })));
         }
     } else if allowance.remaining == 0 {
         let limit = allowance.limit.unwrap_or(0);
@@ -298,4 +337,23 @@ async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<SubmittedItem>> {
     }
     upload::insert(tx, p.id, tenant_id, &p.blob_key, limited, p.expires_at).await?;
     Ok(None)
+}
+
+async fn first_answer(tx: &mut Tx, p: &Begin) -> Result<Option<Once<SubmittedItem>>> {
+    let Some(asked) = &p.asked else {
+        return Ok(None);
+    };
+    let Some(first) = asked.first::<Vec<Refused<SubmittedItem>>>(tx).await? else {
+        return Ok(None);
+    };
+    let item = first
+        .answer
+        .into_iter()
+        .next()
+        .ok_or(docket_store::Error::Closed)??;
+    Ok(Some(Once {
+        answer: item,
+        replayed: first.replayed,
+        request_differs: first.request_differs,
+    }))
 }

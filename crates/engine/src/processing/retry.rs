@@ -13,41 +13,82 @@ use serde_json::json;
 
 use super::enqueue::{Enqueue, enqueue};
 use crate::engine::Engine;
+use crate::once::{Asked, Once};
 use crate::view::item::item_of_tenant;
 
 struct Again {
     scope: Scope,
     item: ItemId,
     cause: Cause,
+    asked: Option<Asked>,
     now: Timestamp,
 }
 
 impl Engine {
     /// Tries a failed item again: a new job, linked to the old one, which begins at the first step that was not finished.
     pub async fn retry(&self, scope: &Scope, item: ItemId) -> Result<JobId> {
-        self.again(scope, item, Cause::Retried).await
+        Ok(self.retry_once(scope, item, None).await?.answer)
+    }
+
+    /// [`Engine::retry`] under an idempotency key.
+    pub async fn retry_once(&self, scope: &Scope, item: ItemId, key: Option<String>) -> Result<Once<JobId>> {
+        self.again(scope, item, Cause::Retried, key).await
     }
 
     /// Processes an item anew, from the first step. What people corrected stays.
     pub async fn reprocess(&self, scope: &Scope, item: ItemId) -> Result<JobId> {
-        self.again(scope, item, Cause::Reprocessed).await
+        Ok(self.reprocess_once(scope, item, None).await?.answer)
     }
 
-    async fn again(&self, scope: &Scope, item: ItemId, cause: Cause) -> Result<JobId> {
+    /// [`Engine::reprocess`] under an idempotency key.
+    pub async fn reprocess_once(
+        &self,
+        scope: &Scope,
+        item: ItemId,
+        key: Option<String>,
+    ) -> Result<Once<JobId>> {
+        self.again(scope, item, Cause::Reprocessed, key).await
+    }
+
+    async fn again(
+        &self,
+        scope: &Scope,
+        item: ItemId,
+        cause: Cause,
+        key: Option<String>,
+    ) -> Result<Once<JobId>> {
+        let what = match cause {
+            Cause::Retried => "retry",
+            _ => "reprocess",
+        };
         let params = Again {
             scope: scope.clone(),
             item,
             cause,
+            asked: Asked::new(scope.tenant.as_str(), what, key, &item.to_string())?,
             now: self.kernel.clock.now(),
         };
         let (job, ready) = self
             .kernel
             .store
-            .run("again", params, |tx, p| Box::pin(again(tx, p)))
+            .run("again", params, |tx, p| Box::pin(again_once(tx, p)))
             .await?;
         self.kernel.hint(ready);
         Ok(job)
     }
+}
+
+async fn again_once(tx: &mut Tx, p: &Again) -> Result<(Once<JobId>, Option<PipelineKey>)> {
+    if let Some(asked) = &p.asked
+        && let Some(first) = asked.first(tx).await?
+    {
+        return Ok((first, None));
+    }
+    let (job, ready) = again(tx, p).await?;
+    if let Some(asked) = &p.asked {
+        asked.keep(tx, &job, p.now).await?;
+    }
+    Ok((Once::new(job), ready))
 }
 
 async fn again(tx: &mut Tx, p: &Again) -> Result<(JobId, Option<PipelineKey>)> {

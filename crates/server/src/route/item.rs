@@ -2,10 +2,11 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use docket_core::id::ItemId;
+use axum::response::Response;
+use docket_core::id::{ItemId, JobId};
 use docket_core::item::ItemStatus;
 use docket_core::name::CollectionId;
-use docket_engine::{ItemFilter, LogPosition};
+use docket_engine::{ItemFilter, LogPosition, Once};
 use docket_wire::Page;
 use docket_wire::item as wire;
 use docket_wire::job::Job;
@@ -19,7 +20,7 @@ use super::view;
 use crate::caller::{As, Producing, Seeing};
 use crate::error::ApiResult;
 use crate::extract::{Json, PathParam, Query};
-use crate::idempotency::IdempotencyKey;
+use crate::idempotency::{IdempotencyKey, marked};
 use crate::openapi::{Conflicts, IdempotencyHeader, Missing};
 use crate::page;
 use crate::state::AppState;
@@ -191,11 +192,11 @@ pub(crate) async fn retry(
     State(state): State<AppState>,
     caller: As<Producing>,
     PathParam(id): PathParam<ItemId>,
-    IdempotencyKey(_key): IdempotencyKey,
-) -> ApiResult<(StatusCode, Json<wire::Enqueued>)> {
+    IdempotencyKey(key): IdempotencyKey,
+) -> ApiResult<Response> {
     let scope = caller.scope_of_item(&state, id).await?;
-    let job_id = state.engine().retry(&scope, id).await?;
-    Ok((StatusCode::CREATED, Json(wire::Enqueued { item_id: id, job_id })))
+    let job = state.engine().retry_once(&scope, id, key).await?;
+    Ok(enqueued(id, &job))
 }
 
 /// Process an item anew, from the first step.
@@ -210,11 +211,11 @@ pub(crate) async fn reprocess(
     State(state): State<AppState>,
     caller: As<Producing>,
     PathParam(id): PathParam<ItemId>,
-    IdempotencyKey(_key): IdempotencyKey,
-) -> ApiResult<(StatusCode, Json<wire::Enqueued>)> {
+    IdempotencyKey(key): IdempotencyKey,
+) -> ApiResult<Response> {
     let scope = caller.scope_of_item(&state, id).await?;
-    let job_id = state.engine().reprocess(&scope, id).await?;
-    Ok((StatusCode::CREATED, Json(wire::Enqueued { item_id: id, job_id })))
+    let job = state.engine().reprocess_once(&scope, id, key).await?;
+    Ok(enqueued(id, &job))
 }
 
 /// Take an item back that waits or is being processed; a worker that has it finds its lease lost.
@@ -231,4 +232,16 @@ pub(crate) async fn cancel(
     let scope = caller.scope_of_item(&state, id).await?;
     state.engine().cancel(&scope, id).await?;
     view::item(state.engine().item(&scope, id).await?).map(Json)
+}
+
+fn enqueued(item_id: ItemId, job: &Once<JobId>) -> Response {
+    let answer = wire::Enqueued {
+        item_id,
+        job_id: job.answer,
+    };
+    marked(
+        job.replayed,
+        job.request_differs,
+        (StatusCode::CREATED, Json(answer)),
+    )
 }

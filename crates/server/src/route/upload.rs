@@ -16,7 +16,7 @@ use docket_core::content::Digest;
 use docket_core::item::ItemDetails;
 use docket_core::name::CollectionId;
 use docket_core::scope::Scope;
-use docket_engine::{SubmittedItem, Upload, UploadRequest, UploadStart};
+use docket_engine::{Once, SubmittedItem, Upload, UploadRequest, UploadStart};
 use docket_wire::item as wire;
 use docket_wire::schema;
 use futures_util::StreamExt as _;
@@ -30,7 +30,7 @@ use crate::caller::{As, Producing};
 use crate::disposition;
 use crate::error::{ApiError, ApiResult};
 use crate::extract::{Json, PathParam, Query, one_header};
-use crate::idempotency::IdempotencyKey;
+use crate::idempotency::{IdempotencyKey, marked};
 use crate::openapi::{Conflicts, IdempotencyHeader, Missing, UploadHeaders};
 use crate::state::AppState;
 
@@ -74,10 +74,10 @@ pub(crate) async fn upload(
     caller: As<Producing>,
     PathParam(collection): PathParam<CollectionId>,
     Query(query): Query<UploadQuery>,
-    IdempotencyKey(_key): IdempotencyKey,
+    IdempotencyKey(key): IdempotencyKey,
     request: Request,
 ) -> Response {
-    let answer = take(&state, &caller, collection, query, request).await;
+    let answer = take(&state, &caller, collection, (query, key), request).await;
     let (mut response, whole) = match answer {
         Ok((response, whole)) => (response, whole),
         Err(error) => (error.into_response(), false),
@@ -95,7 +95,7 @@ async fn take(
     state: &AppState,
     caller: &As<Producing>,
     collection: CollectionId,
-    query: UploadQuery,
+    (query, idempotency_key): (UploadQuery, Option<String>),
     request: Request,
 ) -> ApiResult<(Response, bool)> {
     let scope = caller.scope_of_collection(state, &collection).await?;
@@ -115,12 +115,14 @@ async fn take(
         size: length(headers)?,
         media_type,
         details,
+        idempotency_key,
     };
     if is_form(&wanted.media_type) {
         return take_form(state, &scope, wanted, request).await;
     }
     let mut upload = match state.engine().upload(&scope, wanted).await? {
         UploadStart::Duplicate(item) => return Ok((show(state, &scope, &item).await?, false)),
+        UploadStart::Repeated(first) => return Ok((show_again(state, &scope, &first).await?, false)),
         UploadStart::Ready(upload) => upload,
     };
     match pour(state, &mut upload, request.into_body()).await {
@@ -186,6 +188,7 @@ async fn take_form(
     };
     let mut upload = match state.engine().upload(scope, wanted).await? {
         UploadStart::Duplicate(item) => return Ok((show(state, scope, &item).await?, false)),
+        UploadStart::Repeated(first) => return Ok((show_again(state, scope, &first).await?, false)),
         UploadStart::Ready(upload) => upload,
     };
     let poured = pour_part(state, &mut upload, part).await;
@@ -220,6 +223,11 @@ async fn pour_part(state: &AppState, upload: &mut Upload, mut part: Field<'_>) -
         upload.write(piece).await?;
     }
     Ok(())
+}
+
+async fn show_again(state: &AppState, scope: &Scope, first: &Once<SubmittedItem>) -> ApiResult<Response> {
+    let answer = show(state, scope, &first.answer).await?;
+    Ok(marked(first.replayed, first.request_differs, answer))
 }
 
 async fn show(state: &AppState, scope: &Scope, taken: &SubmittedItem) -> ApiResult<Response> {

@@ -289,6 +289,7 @@ impl Load {
                 external_id: Some(name.to_owned()),
                 ..ItemDetails::default()
             },
+            idempotency_key: None,
         };
         let UploadStart::Ready(mut upload) = self.engine.upload(&World::scope(FILES), request).await? else {
             return Ok(Fact::Wrong(format!(

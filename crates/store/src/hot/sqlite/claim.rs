@@ -17,8 +17,9 @@ crate::statements! {
 select version, lease_ms, to_review from pipeline
 where pipeline_key = $1 and not exists (select 1 from pause where pipeline_key in (0, $1))";
     LANES = sqlite "claim_lanes" "
-select lane_key, head_seq, min(lim - active, queued) from lane
-where pipeline_key = $1 and ready_key is not null order by ready_key limit $2";
+select lane_key, head_seq, min(lim - active, queued),
+       exists (select 1 from hold h where h.lane_key = lane.lane_key and h.kind = 3)
+from lane where pipeline_key = $1 and ready_key is not null order by ready_key limit $2";
     FRONT = sqlite "claim_front" "
 select 0, h.lane_key, h.seq, h.token + 1, h.retry_count, 0, 0, j.created_at_ms, 1, j.item_id, j.item_version, k.id,
        k.tenant_id, i.external_id, i.payload, i.blob_key is not null, i.media_type, i.filename
@@ -37,11 +38,12 @@ where j.lane_key = $1 and j.seq >= $2 and j.state = 0 order by j.seq limit $3";
     HOLD = sqlite "claim_hold" "
 insert into hold (lane_key, seq, kind, token, retry_count, worker, until_ms, lease_ms, started_at_ms, pipeline_version,
                   to_review)
-values ($1, $2, 1, 1, 0, $3, $4, $5, $6, $7, $8)
-on conflict (lane_key, seq) do update
-  set kind = 1, token = token + 1, worker = excluded.worker, until_ms = excluded.until_ms, lease_ms = excluded.lease_ms,
-      started_at_ms = excluded.started_at_ms, pipeline_version = excluded.pipeline_version, to_review = excluded.to_review
-  where kind = 3";
+values ($1, $2, 1, 1, 0, $3, $4, $5, $6, $7, $8)";
+    HOLD_AGAIN = sqlite "claim_hold_again" "
+update hold
+set kind = 1, token = token + 1, worker = $3, until_ms = $4, lease_ms = $5, started_at_ms = $6, pipeline_version = $7,
+    to_review = $8
+where lane_key = $1 and seq = $2 and kind = 3";
     TURN = sqlite "claim_turn" "update lane_turn set value = value + 1 returning value";
     LANE = sqlite "claim_lane" "
 update lane set active = active + $2, queued = queued - $2, head_seq = max(head_seq, $3 + 1), served = $4
@@ -54,6 +56,8 @@ values ($1, $2, $3, $4, $5, 'job.claimed', $6, $7)";
 struct Candidate {
     turn: usize,
     lane_rank: usize,
+    /// Whether it was put back, and so has a hold already.
+    put_back: bool,
     job: Claimed,
 }
 
@@ -79,7 +83,10 @@ pub(in crate::hot) async fn claim(
         .enumerate()
         .flat_map(|(index, request)| std::iter::repeat_n((index, request), request.limit as usize));
     let mut claimed = Vec::with_capacity(chosen.len());
-    for Candidate { mut job, .. } in chosen {
+    for Candidate {
+        mut job, put_back, ..
+    } in chosen
+    {
         let Some((index, request)) = takers.next() else {
             break;
         };
@@ -96,7 +103,8 @@ pub(in crate::hot) async fn claim(
             version,
             to_review
         ];
-        tx.execute_one(&HOLD, hold).await?;
+        tx.execute_one(if put_back { &HOLD_AGAIN } else { &HOLD }, hold)
+            .await?;
         let actor = format!("worker:{}", request.worker);
         let details = format!("{{\"attempt\":{}}}", job.retry_count + 1);
         let entry = params![now, &job.tenant_id, job.item, job.lane, job.seq, actor, details];
@@ -110,15 +118,19 @@ pub(in crate::hot) async fn claim(
 async fn candidates(tx: &mut Tx, pipeline: PipelineKey, total: u64) -> Result<Vec<Candidate>> {
     let mut lanes = Vec::new();
     for mut row in tx.rows(&LANES, params![pipeline, total]).await? {
-        lanes.push((row.lane(0)?, row.seq(1)?, row.count(2)?));
+        lanes.push((row.lane(0)?, row.seq(1)?, row.count(2)?, row.bool(3)?));
     }
-    let supplies: Vec<u64> = lanes.iter().map(|(_, _, supply)| *supply).collect();
+    let supplies: Vec<u64> = lanes.iter().map(|(_, _, supply, _)| *supply).collect();
     let most = rounds_for(total, &supplies);
     let mut candidates = Vec::new();
-    for (lane_rank, (lane, head, supply)) in lanes.into_iter().enumerate() {
+    for (lane_rank, (lane, head, supply, has_front)) in lanes.into_iter().enumerate() {
         let room = int_of(supply.min(most));
-        let mut jobs = tx.rows(&FRONT, params![lane, room]).await?;
-        let left = room - int_of(jobs.len() as u64);
+        let mut jobs = Vec::new();
+        if has_front {
+            jobs = tx.rows(&FRONT, params![lane, room]).await?;
+        }
+        let put_back = jobs.len();
+        let left = room - int_of(put_back as u64);
         if left > 0 {
             jobs.extend(tx.rows(&TAIL, params![lane, head, left]).await?);
         }
@@ -126,6 +138,7 @@ async fn candidates(tx: &mut Tx, pipeline: PipelineKey, total: u64) -> Result<Ve
             candidates.push(Candidate {
                 turn,
                 lane_rank,
+                put_back: turn < put_back,
                 job: Claimed::read(row, 0)?,
             });
         }

@@ -1,9 +1,9 @@
 //! Settle on SQLite.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use docket_core::Timestamp;
-use docket_core::id::{CollectionKey, LaneKey};
+use docket_core::id::{CollectionKey, ItemId, LaneKey};
 use docket_core::job::JobState;
 use docket_core::lane::HoldKind;
 
@@ -11,16 +11,18 @@ use super::super::settle::{Settle, SettleTo, Settled, Settlement};
 use crate::error::Result;
 use crate::params;
 use crate::tx::Tx;
-use crate::value::Row;
+use crate::value::{Row, Value};
 
 crate::statements! {
-    GONE = sqlite "settle_gone" "
-delete from hold where lane_key = $1 and seq = $2 and token = $3 and kind = $4
-returning retry_count, worker, started_at_ms, pipeline_version, to_review";
+    HELD = sqlite "settle_held" "
+select h.retry_count, h.worker, h.started_at_ms, h.pipeline_version, h.to_review, j.item_id, j.collection_key, k.tenant_id
+from hold h
+join job j on j.lane_key = h.lane_key and j.seq = h.seq
+join collection k on k.collection_key = j.collection_key
+where h.lane_key = $1 and h.seq = $2 and h.token = $3 and h.kind = $4";
+    GONE = sqlite "settle_gone" "delete from hold where lane_key = $1 and seq = $2";
     KEPT = sqlite "settle_kept" "
-update hold set kind = $5, until_ms = $6, retry_count = coalesce($7, retry_count)
-where lane_key = $1 and seq = $2 and token = $3 and kind = $4
-returning retry_count, worker, started_at_ms, pipeline_version, to_review";
+update hold set kind = $3, until_ms = $4, retry_count = coalesce($5, retry_count) where lane_key = $1 and seq = $2";
     JOB = sqlite "settle_job" "
 update job
 set state = $3, token = $4, retry_count = $5, worker = coalesce($6, worker), started_at_ms = $7, pipeline_version = $8,
@@ -28,23 +30,29 @@ set state = $3, token = $4, retry_count = $5, worker = coalesce($6, worker), sta
     error = case when $3 <> 2 then coalesce($11, error) end,
     failed_step = case when $3 = 2 then null when $11 is not null then $12 else failed_step end,
     result = $13, fields = $14, display_payload = $15, line_item_count = $16, total_amount = $17
-where lane_key = $1 and seq = $2 returning item_id, collection_key";
+where lane_key = $1 and seq = $2";
     LANE = sqlite "settle_lane" "
-update lane set active = active - $2, queued = queued + $3, waiting = waiting + $4
-where lane_key = $1 returning pipeline_key, ready_key is not null";
+update lane set active = active - $2, queued = queued + $3, waiting = waiting + $4 where lane_key = $1";
+    READY = sqlite "settle_ready" "
+select distinct pipeline_key from lane
+where lane_key in (select value from json_each($1)) and ready_key is not null";
     LOG = sqlite "settle_log" "
 insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, details)
-values ($1, (select tenant_id from collection where collection_key = $2), $3, $4, $5, $6, $7, $8)";
+values ($1, $2, $3, $4, $5, $6, $7, $8)";
     DELTA = sqlite "settle_delta" "
 insert into delta (collection_key, from_status, to_status, n) values ($1, 'queued', $2, $3)";
 }
 
+/// What is held, and of what.
 struct Held {
     retry_count: i64,
     worker: Option<String>,
     started_at: Timestamp,
     pipeline_version: i64,
     to_review: bool,
+    item: ItemId,
+    collection: CollectionKey,
+    tenant_id: String,
 }
 
 impl Held {
@@ -55,6 +63,9 @@ impl Held {
             started_at: row.time(2)?,
             pipeline_version: row.int(3)?,
             to_review: row.bool(4)?,
+            item: row.item(5)?,
+            collection: row.collection(6)?,
+            tenant_id: row.text(7)?,
         })
     }
 }
@@ -64,75 +75,52 @@ pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timesta
     let mut lanes: BTreeMap<LaneKey, [i64; 3]> = BTreeMap::new();
     let mut counts: BTreeMap<(CollectionKey, &'static str), i64> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
-        let Some(held) = end_hold(tx, entry).await? else {
+        let held = params![entry.lane, entry.seq, entry.token.0, entry.from.code()];
+        let Some(held) = tx.row_opt(&HELD, held).await?.map(Held::read).transpose()? else {
             continue;
         };
-        let mut job = write_job(tx, entry, &held, now).await?;
-        let (item, collection) = (job.item(0)?, job.collection(1)?);
-        if let Some(action) = entry.action {
-            let actor = entry.actor.clone().unwrap_or_else(|| {
-                held.worker
-                    .as_ref()
-                    .map_or_else(|| "docket".to_owned(), |worker| format!("worker:{worker}"))
-            });
-            let details = entry.details.clone().unwrap_or_else(|| {
-                format!(
-                    "{{\"attempt\":{},\"runMs\":{}}}",
-                    held.retry_count + 1,
-                    now.since(held.started_at)
-                )
-            });
-            let params = params![
-                now,
-                collection,
-                item,
-                entry.lane,
-                entry.seq,
-                action.as_str(),
-                actor,
-                details
-            ];
-            tx.execute_one(&LOG, params).await?;
-        }
+        end_hold(tx, entry).await?;
+        write_job(tx, entry, &held, now).await?;
+        write_log(tx, entry, &held, now).await?;
         if let Some(status) = final_status(entry.to, held.to_review) {
-            *counts.entry((collection, status)).or_default() += 1;
+            *counts.entry((held.collection, status)).or_default() += 1;
         }
         let change = lanes.entry(entry.lane).or_default();
         change[0] += i64::from(entry.from == HoldKind::Leased);
         change[1] += i64::from(entry.to == SettleTo::Front) - i64::from(entry.from == HoldKind::Front);
         change[2] +=
             i64::from(matches!(entry.to, SettleTo::Delayed(_))) - i64::from(entry.from == HoldKind::Delayed);
-        settlement.settled.push(Settled { index, item });
+        settlement.settled.push(Settled {
+            index,
+            item: held.item,
+        });
     }
-    let mut ready = BTreeSet::new();
-    for (lane, [active, queued, waiting]) in lanes {
-        let mut row = tx.row(&LANE, params![lane, active, queued, waiting]).await?;
-        let pipeline = row.pipeline(0)?;
-        if row.bool(1)? {
-            ready.insert(pipeline);
-        }
+    for (lane, [active, queued, waiting]) in &lanes {
+        tx.execute_one(&LANE, params![*lane, *active, *queued, *waiting])
+            .await?;
+    }
+    let lanes = Value::Ints(lanes.into_keys().map(|lane| Some(i64::from(lane.0))).collect());
+    for mut row in tx.rows(&READY, params![lanes]).await? {
+        settlement.ready.push(row.pipeline(0)?);
     }
     for ((collection, status), n) in counts {
         tx.execute_one(&DELTA, params![collection, status, n]).await?;
     }
-    settlement.ready.extend(ready);
     Ok(settlement)
 }
 
-async fn end_hold(tx: &mut Tx, entry: &Settle) -> Result<Option<Held>> {
-    let (lane, seq, token, from) = (entry.lane, entry.seq, entry.token.0, entry.from.code());
-    let row = match entry.to {
-        SettleTo::Gone(_) => tx.row_opt(&GONE, params![lane, seq, token, from]).await?,
+async fn end_hold(tx: &mut Tx, entry: &Settle) -> Result<()> {
+    match entry.to {
+        SettleTo::Gone(_) => tx.execute_one(&GONE, params![entry.lane, entry.seq]).await,
         SettleTo::Front | SettleTo::Delayed(_) => {
             let (kind, until_ms) = (entry.to.kind_code(), entry.to.until_ms());
-            let params = params![lane, seq, token, from, kind, until_ms, entry.retry_count];
-            tx.row_opt(&KEPT, params).await?
+            let params = params![entry.lane, entry.seq, kind, until_ms, entry.retry_count];
+            tx.execute_one(&KEPT, params).await
         }
-    };
-    row.map(Held::read).transpose()
+    }
 }
 
-async fn write_job(tx: &mut Tx, entry: &Settle, held: &Held, now: Timestamp) -> Result<Row> {
+async fn write_job(tx: &mut Tx, entry: &Settle, held: &Held, now: Timestamp) -> Result<()> {
     let state = entry.to.state();
     let output = &entry.output;
     let params = params![
@@ -154,7 +142,33 @@ async fn write_job(tx: &mut Tx, entry: &Settle, held: &Held, now: Timestamp) -> 
         output.line_item_count,
         output.total_amount,
     ];
-    tx.row(&JOB, params).await
+    tx.execute_one(&JOB, params).await
+}
+
+async fn write_log(tx: &mut Tx, entry: &Settle, held: &Held, now: Timestamp) -> Result<()> {
+    let Some(action) = entry.action else {
+        return Ok(());
+    };
+    let actor = entry.actor.clone().unwrap_or_else(|| {
+        held.worker
+            .as_ref()
+            .map_or_else(|| "docket".to_owned(), |worker| format!("worker:{worker}"))
+    });
+    let details = entry.details.clone().unwrap_or_else(|| {
+        let (attempt, run_ms) = (held.retry_count + 1, now.since(held.started_at));
+        format!("{{\"attempt\":{attempt},\"runMs\":{run_ms}}}")
+    });
+    let params = params![
+        now,
+        &held.tenant_id,
+        held.item,
+        entry.lane,
+        entry.seq,
+        action.as_str(),
+        actor,
+        details
+    ];
+    tx.execute_one(&LOG, params).await
 }
 
 const fn final_status(to: SettleTo, to_review: bool) -> Option<&'static str> {
