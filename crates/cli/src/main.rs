@@ -1,10 +1,11 @@
 //! `docket`: the one program of Docket. Each command has a module of its own; what they share is which database is
 //! meant ([`target`]) and how things are shown ([`screen`]).
 //!
-//! Exit codes: 0 done, 1 the doctor found differences, 2 it could not be done (the reason is on standard error).
+//! Exit codes: 0 done, 1 the doctor found differences or the log is not whole, 2 it could not be done (the reason is on standard error).
 //!
 //! Deliberately absent: rules and SQL. A command opens the engine and asks it.
 
+mod audit;
 mod config;
 mod demo;
 mod doctor;
@@ -29,6 +30,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Take the log out with its proof, and prove it
+    Audit(audit::Args),
     /// Show Docket at work: tenants, lanes, leases, a dead worker, a failed step
     Demo(demo::Args),
     /// Recount every limit, position and counter against the rows
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     };
     let ended = runtime.block_on(async {
         match &cli.command {
+            Command::Audit(args) => audit::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,

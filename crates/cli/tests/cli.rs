@@ -218,3 +218,48 @@ fn migrating_says_the_version_and_can_be_repeated() {
         "a migration needs no folder for files"
     );
 }
+
+#[test]
+fn an_export_is_proved_offline_and_one_that_was_changed_is_not() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, file) = (folder.path().join("data"), folder.path().join("log.jsonl"));
+    let (data, file) = (path(&data), path(&file));
+    let (code, shown, complaints) = docket(&["demo", "--data", data]);
+    assert_eq!((code, complaints.as_str()), (0, ""), "{shown}");
+    let (code, shown, complaints) = docket(&["audit", "export", "--data", data, "--out", file]);
+    assert_eq!((code, complaints.as_str()), (0, ""), "{shown}");
+    let (code, shown, _) = docket(&["audit", "verify", "--data", data]);
+    assert!(code == 0 && shown.contains("Whole."), "{shown}");
+    // From here on there is no database.
+    std::fs::remove_dir_all(data).expect("the data can be removed");
+    let (code, shown, _) = docket(&["audit", "verify", file, "--json"]);
+    let proved: Value = serde_json::from_str(&shown).expect("the answer is JSON");
+    assert_eq!(
+        (code, &proved["whole"], &proved["unsealed"]),
+        (0, &Value::Bool(true), &Value::from(0))
+    );
+    let head = proved["head"].as_str().expect("there is a head").to_owned();
+    let (code, shown, _) = docket(&["audit", "verify", file, "--head", &head]);
+    assert!(code == 0 && shown.contains("in the chain"), "{shown}");
+    let (code, shown, _) = docket(&["audit", "verify", file, "--head", &"0".repeat(64)]);
+    assert!(code == 1 && shown.contains("Not whole."), "{shown}");
+    let whole = std::fs::read_to_string(file).expect("the export can be read");
+    std::fs::write(file, whole.replacen("item.submitted", "item.cancelled", 1)).expect("it can be written");
+    let (code, shown, _) = docket(&["audit", "verify", file]);
+    assert!(code == 1 && shown.contains("was changed"), "{shown}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_neither_whole_nor_not() {
+    for args in [
+        &["audit", "verify", "there-is-no-such-file"][..],
+        &["audit", "verify", "x", "--head", "abc"],
+        &["audit", "export", "--data", "there-is-no-such-folder"],
+    ] {
+        let (code, _, complaints) = docket(args);
+        assert!(
+            code == 2 && complaints.starts_with("docket: "),
+            "{args:?}: {complaints}"
+        );
+    }
+}

@@ -25,6 +25,11 @@ impl Digest {
         Self::of(value.to_string().as_bytes())
     }
 
+    /// Nothing but zeros, which is nobody's digest.
+    pub const fn zero() -> Self {
+        Self([0; 32])
+    }
+
     /// The digest itself.
     pub const fn bytes(&self) -> &[u8; 32] {
         &self.0

@@ -22,6 +22,7 @@ pub mod position;
 pub mod random;
 pub mod refusal;
 pub mod scope;
+pub mod seal;
 pub mod tenant;
 
 pub use clock::{Clock, Timestamp};

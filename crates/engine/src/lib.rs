@@ -90,7 +90,7 @@ pub use docket_store::{Error, PostgresConfig, Result, StoreConfig};
 pub use engine::{Engine, EngineConfig};
 pub use intake::submit::{Submit, SubmitAnswer, SubmitItem, SubmittedItem};
 pub use intake::upload::{Upload, UploadRequest, UploadStart};
-pub use log::{Follower, LogFilter, LogPage, LogQuery};
+pub use log::{AuditExport, AuditFault, Follower, LogFilter, LogPage, LogQuery};
 pub use object_store::GetRange;
 pub use once::Once;
 pub use processing::claim::{Claim, ClaimedJob, ClaimedStep};

@@ -386,6 +386,34 @@ impl World {
         self.database.execute(sql).await
     }
 
+    /// Seals the whole log as one block or more. Transactions of other tests in the same cluster, which hold the seal up, are waited for.
+    pub async fn seal_all(&self) -> u64 {
+        let mut sealed = 0;
+        let left =
+            "select (select count(*) from log) - coalesce((select max(before + entries) from seal), 0)";
+        while self.number(left).await > 0 {
+            // In one block, if that can be: the horizon has to lie behind the last entry first.
+            let (who, query) = (
+                Self::operator(),
+                docket_engine::LogQuery {
+                    order: docket_engine::LogOrder::NewestFirst,
+                    limit: 1,
+                    ..docket_engine::LogQuery::default()
+                },
+            );
+            let page = self.engine.log_of_all(&who, None, query).await;
+            let page = page.expect("the log can be read");
+            if page
+                .entries
+                .iter()
+                .all(|newest| newest.position <= page.follow_from)
+            {
+                sealed += self.engine.seal().await.expect("the log can be sealed");
+            }
+        }
+        sealed
+    }
+
     /// A file to be uploaded to the collection that has the tenant's name.
     pub fn file(tenant: &str) -> UploadRequest {
         UploadRequest {

@@ -173,6 +173,13 @@ async fn fifty_kills(database: Database, side_by_side: usize) {
         load::verify(&plain, &facts).await;
         let found = engine.doctor().await.unwrap();
         assert!(found.is_empty(), "the doctor found:\n{}", found.join("\n"));
+        // The processes were sealing all the time: the chain has neither a gap nor a doubled block.
+        let proved = engine
+            .audit_verify(&docket_core::scope::Operator::system(), |_, _| {})
+            .await
+            .unwrap();
+        let proved = proved.unwrap_or_else(|fault| panic!("the log is not whole: {}", fault.text));
+        assert!(proved.blocks as usize > ROUNDS, "{} blocks", proved.blocks);
     };
     let over = tokio::time::timeout(Duration::from_secs(180), test).await;
     over.expect("the kills are over within their time");

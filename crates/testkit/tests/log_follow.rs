@@ -11,7 +11,7 @@ use docket_testkit::{Database, World, WorldConfig, names, on_both};
 
 async fn next(follower: &mut Follower) -> Vec<Arc<Entry>> {
     let next = tokio::time::timeout(Duration::from_secs(20), follower.next()).await;
-    next.expect("entries come").unwrap()
+    next.unwrap().unwrap()
 }
 
 async fn nothing(follower: &mut Follower) {

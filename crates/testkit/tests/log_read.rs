@@ -67,11 +67,12 @@ on_both! {
              vec!["item.submitted", "item.submitted", "job.claimed", "job.completed"]),
             (LogFilter { collection: Some(names::collection("other")), ..LogFilter::default() }, vec![]),
         ];
-        for sealed in [false] {
+        for sealed in [false, true] {
             for (filter, expected) in &filters {
                 let page = of(world, "acme", filter.clone()).await;
                 assert_eq!(&actions(&page), expected, "{filter:?}, sealed: {sealed}");
             }
+            world.seal_all().await;
         }
         let theirs = of(world, "bolt", LogFilter { item: Some(item), ..LogFilter::default() }).await;
         assert!(theirs.entries.is_empty(), "another tenant's item has no log");

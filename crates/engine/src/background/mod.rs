@@ -4,6 +4,7 @@
 mod fold;
 mod reaper;
 mod retention;
+mod sealer;
 mod sweep;
 
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Intervals {
     pub reap: Duration,
     /// The folder of counter changes.
     pub fold: Duration,
+    /// The sealer of the log.
+    pub seal: Duration,
     /// The sweeper of bytes without an item.
     pub sweep: Duration,
     /// What is kept no longer.
@@ -35,6 +38,7 @@ impl Default for Intervals {
         Self {
             reap: Duration::from_secs(15),
             fold: Duration::from_secs(1),
+            seal: Duration::from_secs(1),
             sweep: Duration::from_secs(60),
             retention: Duration::from_secs(60),
         }
@@ -79,6 +83,7 @@ impl Engine {
         let wait_began = Some(Arc::clone(&self.kernel));
         every!("reaper", intervals.reap, wait_began, reaper_run_once);
         every!("folder", intervals.fold, None, fold_run_once);
+        every!("sealer", intervals.seal, None, sealer_run_once);
         every!("sweeper", intervals.sweep, None, sweep_run_once);
         every!("retention", intervals.retention, None, retention_run_once);
         Ok(Background { stop, tasks })

@@ -72,10 +72,12 @@ async fn main() -> anyhow::Result<()> {
     let intervals = Intervals {
         reap: Duration::from_millis(100),
         fold: Duration::from_millis(50),
+        seal: Duration::from_millis(200),
         sweep: Duration::from_millis(200),
         retention: Duration::from_millis(200),
     };
     let _background = engine.start_background(intervals).await?;
+    tokio::spawn(seal(engine.clone()));
     let sink = Arc::new(|fact: docket_testkit::load::Fact| {
         // One write a line, so that a kill cannot leave half of one in the pipe. Whoever reads may be gone.
         let line = format!("{fact}\n");
@@ -83,4 +85,13 @@ async fn main() -> anyhow::Result<()> {
     });
     Load::new(engine, arguments.load, sink).run().await;
     Ok(())
+}
+
+/// Seals whatever is there without waiting for more, so that a kill often hits a block in the making.
+async fn seal(engine: Engine) {
+    loop {
+        // What fails now, while the database is away, is done the next time.
+        engine.seal().await.ok();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
