@@ -29,7 +29,8 @@ const SHOWN: [&str; 7] = [
 
 /// The stored file of an item.
 ///
-/// With its type and name, and never executable in the page's origin. One `Range` is served; several are answered with the whole.
+/// With its type and name, and never executable in the page's origin. One `Range` is served; several are
+/// answered with the whole.
 #[utoipa::path(
     get, path = "/api/v1/items/{itemId}/content", tag = "Intake",
     params(("itemId" = schema::Id, Path, description = "The item."), RangeHeaders),

@@ -53,9 +53,10 @@ pub(crate) struct UploadQuery {
 
 /// Upload a file.
 ///
-/// The file is the raw body, with its type, its name in `X-Filename` (percent-encoded UTF-8) or `Content-Disposition`, and its digest,
-/// where that is known, in `Repr-Digest`. A browser's form (`multipart/form-data` with the one part `file`) works too. The same bytes
-/// again are a duplicate: the item that is there comes back, and nothing is queued or counted.
+/// The file is the raw body, with its type, its name in `X-Filename` (percent-encoded UTF-8) or
+/// `Content-Disposition`, and its digest, where that is known, in `Repr-Digest`. A browser's form
+/// (`multipart/form-data` with the one part `file`) works too. The same bytes again are a duplicate: the item
+/// that is there comes back, and nothing is queued or counted.
 #[utoipa::path(
     post, path = "/api/v1/collections/{collectionId}/documents", tag = "Intake",
     params(

@@ -7,6 +7,7 @@ use serde_json::json;
 on_both! {
     async fn a_key_is_made_shown_once_listed_and_revoked(world: &World) {
         let site = Site::new(world).await;
+        world.pass_ms(1_000);
         let body = json!({ "role": "producer", "tenantId": "acme", "subject": "ben" });
         let made = site.post("admin", "/api/v1/keys", body).await;
         assert_eq!(made.status, 201, "{}", made.text());

@@ -62,7 +62,7 @@ on_both! {
         assert_eq!(&answer, b"HTTP/1.1 201");
         site.put("admin", "/api/v1/tenants/acme", json!({ "tier": "free", "uploadsPerHour": 0 })).await;
         let mut refused = TcpStream::connect(running.address).await.unwrap();
-        refused.write_all(head(&site, 1 << 30).as_bytes()).await.unwrap();
+        refused.write_all(head(&site, 20 << 20).as_bytes()).await.unwrap();
         let answer = rest(&mut refused).await;
         assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
         assert!(answer.contains("retry-after: ") && answer.contains("connection: close"), "{answer}");

@@ -61,7 +61,7 @@ on_both! {
             { "externalId": "a", "payload": { "n": 1 }, "metadata": { "from": "mail" },
               "fields": [{ "name": "total", "value": 12.5, "confidence": 80,
                            "region": { "page": 1, "x": 0.1, "y": 0.2, "width": 0.3, "height": 0.1 } }] },
-            { "externalId": "b", "payload": null },
+            { "externalId": "b", "payload": 2 },
         ] });
         let results = site.post("acme", ITEMS, body).await.json()["results"].clone();
         let id = results[0]["item"]["id"].as_str().unwrap();
@@ -124,8 +124,10 @@ on_both! {
         assert_eq!((&item["status"], &item["error"]), (&json!("failed"), &json!("no text")));
         site.get("acme", &format!("/api/v1/items/{id}/position")).await.problem(409, "conflict");
         call("cancel").send().await.problem(409, "conflict");
-        let again = call("retry").send().await;
+        let again = call("retry").header("idempotency-key", "k").send().await;
         assert_eq!(again.status, 201, "{}", again.text());
+        let repeated = call("retry").header("idempotency-key", "k").send().await;
+        assert_eq!((repeated.json(), repeated.header("idempotency-replayed")), (again.json(), Some("true")));
         let jobs = site.get("acme", &format!("/api/v1/items/{id}/jobs")).await.json();
         assert_eq!((&jobs["items"][0]["id"], &jobs["items"][0]["retryOf"]), (&again.json()["jobId"], &job["jobId"]));
         let cancelled = call("cancel").send().await.json();
@@ -163,6 +165,25 @@ on_both! {
             path = format!("/api/v1/audit?limit=1&action=item.submitted&cursor={next}");
         }
         assert_eq!(count, 2);
+    }
+
+    async fn the_log_is_exported_with_its_seals_or_as_a_table(world: &World) {
+        let site = Site::new(world).await;
+        site.submit_one("acme", "a").await;
+        site.submit_one("zeta", "z").await;
+        let export = site.get("acme", "/api/v1/audit/export").await;
+        assert_eq!((export.status.as_u16(), export.header("content-type")), (200, Some("application/x-ndjson")));
+        let text = export.text();
+        assert!(text.lines().count() > 2 && text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{text}");
+        assert!(text.contains("producer:acme") && !text.contains("producer:zeta"), "{text}");
+        assert!(site.get("admin", "/api/v1/audit/export?format=jsonl").await.text().contains("producer:zeta"));
+        assert!(!site.get("admin", "/api/v1/audit/export?tenantId=acme").await.text().contains("producer:zeta"));
+        let table = site.get("acme", "/api/v1/audit/export?format=csv").await.text();
+        assert!(table.starts_with("id,at,tenantId,") && table.contains(",item.submitted,producer:acme,"), "{table}");
+        assert!(!table.contains("zeta"), "{table}");
+        site.get("acme", "/api/v1/audit/export?format=xml").await.wrong_at("format");
+        site.get("acme", "/api/v1/audit/export?tenantId=zeta").await.problem(404, "not_found");
+        site.get("admin", "/api/v1/audit/export?tenantId=none").await.problem(404, "not_found");
     }
 
     async fn limits_say_what_is_left_and_how_long_to_wait(world: &World) {

@@ -22,7 +22,7 @@ on_both! {
             (r#"{"pipeline":"work","workerId":"w","waitSeconds":61}"#, "waitSeconds"),
             (r#"{"pipeline":"work","workerId":"w","leaseSeconds":1e300}"#, "leaseSeconds"),
             (r#"{"pipeline":"work","workerId":"two words"}"#, "workerId"),
-            (r#"{"pipeline":"work"}"#, "body"),
+            (r#"{"pipeline":"work"}"#, "workerId"),
             (r#"{"pipeline":"work","pipeline":"work","workerId":"w"}"#, "pipeline"),
             ("{", "body"),
             ("", "body"),

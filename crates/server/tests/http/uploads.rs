@@ -52,6 +52,16 @@ on_both! {
         assert_eq!(world.number("select count(*) from item").await, 1);
     }
 
+    async fn the_same_idempotency_key_brings_the_first_item_and_asks_for_no_byte(world: &World) {
+        let site = Site::new(world).await;
+        let first = site.upload(b"one").header("idempotency-key", "k").send().await;
+        assert_eq!(first.status, 201, "{}", first.text());
+        let again = site.upload(b"").header("idempotency-key", "k").body(untouched()).send().await;
+        assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (201, Some("true")), "{}", again.text());
+        assert_eq!((&again.json()["id"], &again.json()["duplicate"]), (&first.json()["id"], &json!(false)));
+        assert_eq!(world.number("select count(*) from item").await, 1);
+    }
+
     async fn names_come_from_either_header(world: &World) {
         let site = Site::new(world).await;
         let path = "/api/v1/collections/acme/documents";

@@ -100,6 +100,7 @@ on_both! {
 
     async fn a_claim_waits_for_work_and_ends_when_the_server_stops(world: &World) {
         let site = Site::new(world).await;
+        site.post("worker", &jobs("claim"), json!({ "pipeline": "none", "workerId": "w" })).await.problem(404, "not_found");
         let claim = || async {
             let body = json!({ "pipeline": "work", "workerId": "w1", "waitSeconds": 30 });
             site.post("worker", &jobs("claim"), body).await.json()["jobs"].clone()
@@ -114,6 +115,5 @@ on_both! {
             site.state.begin_shutdown();
         });
         assert_eq!(claimed, json!([]));
-        site.post("worker", &jobs("claim"), json!({ "pipeline": "none", "workerId": "w" })).await.problem(404, "not_found");
     }
 }
