@@ -7,7 +7,7 @@ use docket_core::id::{CollectionKey, ItemId};
 use docket_core::pipeline::Pipeline;
 use docket_core::random::SeededRandom;
 use docket_engine::{GetRange, NewKey, PauseTarget};
-use docket_testkit::{names, on_both};
+use docket_testkit::{World, names, on_both};
 
 fn code<T: std::fmt::Debug>(result: docket_engine::Result<T>) -> &'static str {
     result.unwrap_err().refusal().unwrap().code()
