@@ -21,8 +21,8 @@ use crate::state::AppState;
 const READ_ASIDE: usize = 256 << 10;
 
 /// A header that may be there once.
-pub fn one_header(headers: &HeaderMap, name: HeaderName) -> ApiResult<Option<&str>> {
-    let mut values = headers.get_all(&name).iter();
+pub fn one_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> ApiResult<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
@@ -90,7 +90,7 @@ where
 }
 
 fn check_is_json(headers: &HeaderMap) -> ApiResult<()> {
-    let found = one_header(headers, header::CONTENT_TYPE)?.unwrap_or_default();
+    let found = one_header(headers, &header::CONTENT_TYPE)?.unwrap_or_default();
     let essence = found
         .split(';')
         .next()
@@ -131,11 +131,27 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
     };
     let path = error.path().to_string();
     let error = error.into_inner();
-    let path = match (error.classify(), path.as_str()) {
-        (serde_json::error::Category::Data, path) if path != "." => path.to_owned(),
+    let problem = error.to_string();
+    let path = match error.classify() {
+        serde_json::error::Category::Data => member_path(&path, &problem, "body"),
         _ => "body".to_owned(),
     };
-    Err(ApiError::malformed(path, error.to_string()))
+    Err(ApiError::malformed(path, problem))
+}
+
+/// Where a problem is. A member that is missing, or there twice, is told by its name alone: it has no place of its own.
+fn member_path(path: &str, problem: &str, whole: &str) -> String {
+    let named = ["missing field `", "duplicate field `"]
+        .into_iter()
+        .find_map(|begin| problem.strip_prefix(begin)?.split_once('`'))
+        .map(|(name, _)| name);
+    match (path, named) {
+        (".", None) => whole.to_owned(),
+        (".", Some(name)) => name.to_owned(),
+        (path, None) => path.to_owned(),
+        (path, Some(name)) if path.rsplit('.').next() == Some(name) => path.to_owned(),
+        (path, Some(name)) => format!("{path}.{name}"),
+    }
 }
 
 /// The parameters after `?`.
@@ -168,8 +184,11 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
             Err(error) => {
                 let path = error.path().to_string();
                 let error: serde::de::value::Error = error.into_inner();
-                let path = if path == "." { "query".to_owned() } else { path };
-                Err(ApiError::malformed(path, error.to_string()))
+                let problem = error.to_string();
+                Err(ApiError::malformed(
+                    member_path(&path, &problem, "query"),
+                    problem,
+                ))
             }
         }
     }

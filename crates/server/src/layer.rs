@@ -203,19 +203,12 @@ fn secure(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether an answer is worth compressing: neither a stream, nor a file, nor small.
+/// Whether an answer may be compressed: not one that goes on for as long as it takes.
 pub(crate) fn compressible(
     _: StatusCode,
     _: axum::http::Version,
-    headers: &HeaderMap,
+    _: &HeaderMap,
     extensions: &axum::http::Extensions,
 ) -> bool {
-    const SMALLEST: u64 = 1_024;
-    let length = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok());
-    let small = length
-        .and_then(|text| text.parse::<u64>().ok())
-        .is_some_and(|length| length < SMALLEST);
-    !small && extensions.get::<Streamed>().is_none()
+    extensions.get::<Streamed>().is_none()
 }

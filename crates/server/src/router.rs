@@ -5,6 +5,7 @@ use axum::extract::{DefaultBodyLimit, OriginalUri};
 use axum::middleware;
 use axum::routing::get;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{Predicate as _, SizeAbove};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -12,10 +13,13 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, content, docs, event, health, item, job, key, limit, log, pause, pipeline, submit, tenant,
-    upload,
+    collection, content, docs, event, export, health, item, job, key, limit, log, pause, pipeline, submit,
+    tenant, upload,
 };
 use crate::state::AppState;
+
+/// What is smaller is not worth compressing.
+const COMPRESSED_FROM: u16 = 1_024;
 
 /// The calls of the contract.
 pub(crate) fn api() -> OpenApiRouter<AppState> {
@@ -51,6 +55,7 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(job::release))
         .routes(routes!(job::reap))
         .routes(routes!(log::audit))
+        .routes(routes!(export::audit_export))
         .routes(routes!(event::events))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
@@ -60,6 +65,7 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
 /// are their own.
 pub fn router(state: AppState) -> Router {
     let (api, _) = api().split_for_parts();
+    let compressed = SizeAbove::new(COMPRESSED_FROM).and(layer::compressible);
     api.route("/openapi.json", get(docs::openapi_json))
         .route("/docs", get(docs::docs))
         .fallback(async |OriginalUri(uri): OriginalUri| {
@@ -69,10 +75,6 @@ pub fn router(state: AppState) -> Router {
         // Every reader of a body has its own limit.
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(state.clone(), layer::around))
-        .layer(
-            CompressionLayer::new()
-                .gzip(true)
-                .compress_when(layer::compressible),
-        )
+        .layer(CompressionLayer::new().gzip(true).compress_when(compressed))
         .with_state(state)
 }

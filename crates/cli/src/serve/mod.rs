@@ -48,7 +48,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::load(&args.config, &variable)?;
-    let logs = start_logs(&args.logs, &config)?;
+    let _logs = start_logs(&args.logs, &config)?;
     let listener = bind(&config.listen).await?;
     let address = listener.local_addr().context("the socket has no address")?;
     let recorder = metrics::install()?;
@@ -107,7 +107,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     }
     engine.close();
     tracing::info!("stopped");
-    drop(logs);
     Ok(ExitCode::SUCCESS)
 }
 

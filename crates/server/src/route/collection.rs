@@ -99,7 +99,9 @@ fn check_notify(notify: &wire::NotifyPolicy) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Make or change a collection. Items submitted from then on follow what it says.
+/// Make or change a collection.
+///
+/// Items submitted from then on follow what it says.
 #[utoipa::path(
     put, path = "/api/v1/collections/{collectionId}", tag = "Administration",
     params(("collectionId" = schema::Name, Path, description = "The collection.")), request_body = wire::CollectionPut,

@@ -62,9 +62,10 @@ pub(crate) struct EventsQuery {
 
 /// Follow the log.
 ///
-/// Each event has the entry's `id`, its action as `event` and the entry as `data`. With `Last-Event-ID` it goes on after that entry;
-/// otherwise it begins now. Whoever watches an item also gets `event: position` when its place changes. The server ends a stream now
-/// and then; a client comes back by itself and misses nothing.
+/// Each event has the entry's `id`, its action as `event` and the entry as `data`. With `Last-Event-ID` it
+/// goes on after that entry; otherwise it begins now. Whoever watches an item also gets `event: position`
+/// when its place changes. The server ends a stream now and then; a client comes back by itself and misses
+/// nothing.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "Log", operation_id = "follow",
     params(
@@ -79,7 +80,7 @@ pub(crate) async fn events(
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let after = one_header(&headers, LAST_EVENT_ID)?.filter(|id| !id.is_empty());
+    let after = one_header(&headers, &LAST_EVENT_ID)?.filter(|id| !id.is_empty());
     let after: Option<LogPosition> = after.map(str::parse).transpose().map_err(|_| bad_id())?;
     let item = item_id(query.item_id.as_deref())?;
     let filter = LogFilter {

@@ -47,8 +47,9 @@ pub(crate) struct ItemsQuery {
     cursor: Option<String>,
 }
 
-/// List a collection's items, newest first. A page may be short, even empty, where few items match; `nextCursor` tells whether to go
-/// on.
+/// List a collection's items, newest first.
+///
+/// A page may be short, even empty, where few items match; `nextCursor` tells whether to go on.
 #[utoipa::path(
     get, path = "/api/v1/items", tag = "Intake", params(ItemsQuery),
     responses((status = 200, description = "A page of items.", body = Page<wire::ItemSummary>), Missing)
@@ -198,7 +199,9 @@ pub(crate) async fn retry(
     Ok(enqueued(id, &job))
 }
 
-/// Process an item anew, from the first step. What people corrected stays.
+/// Process an item anew, from the first step.
+///
+/// What people corrected stays.
 #[utoipa::path(
     post, path = "/api/v1/items/{itemId}/reprocess", tag = "Intake",
     params(("itemId" = schema::Id, Path, description = "The item."), IdempotencyHeader),

@@ -71,7 +71,8 @@ fn show_job(job: engine::ClaimedJob) -> ApiResult<wire::ClaimedJob> {
 
 /// Claim jobs.
 ///
-/// With `waitSeconds` the call lasts until there are some or the time is over. No jobs is an answer, not an error.
+/// With `waitSeconds` the call lasts until there are some or the time is over. No jobs is an answer, not an
+/// error.
 #[utoipa::path(
     post, path = "/internal/v1/jobs/claim", tag = "Work", request_body = wire::Claim,
     responses((status = 200, description = "The jobs; none where there is no work.", body = wire::Claimed), Missing)

@@ -41,7 +41,9 @@ const fn wire_role(role: Role) -> wire::Role {
     }
 }
 
-/// Make an API key. Its secret is shown this once; a repeated call with the same `Idempotency-Key` makes no other and is a
+/// Make an API key.
+///
+/// Its secret is shown this once; a repeated call with the same `Idempotency-Key` makes no other and is a
 /// conflict, because the secret is not kept.
 #[utoipa::path(
     post, path = "/api/v1/keys", tag = "Administration", params(IdempotencyHeader), request_body = wire::KeyCreate,
@@ -96,7 +98,9 @@ pub(crate) async fn keys(
     Ok(Json(page::write(found.keys, found.next, show)))
 }
 
-/// Revoke an API key, for good. One that is revoked stays so.
+/// Revoke an API key, for good.
+///
+/// One that is revoked stays so.
 #[utoipa::path(
     delete, path = "/api/v1/keys/{keyId}", tag = "Administration",
     params(("keyId" = schema::Id, Path, description = "The key.")),

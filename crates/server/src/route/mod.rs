@@ -4,6 +4,7 @@ pub(crate) mod collection;
 pub(crate) mod content;
 pub(crate) mod docs;
 pub(crate) mod event;
+pub(crate) mod export;
 pub(crate) mod health;
 pub(crate) mod item;
 pub(crate) mod job;

@@ -58,8 +58,10 @@ fn target(body: &wire::PauseSet) -> ApiResult<PauseTarget> {
     }
 }
 
-/// Pause everything, a pipeline or a lane. Nothing of what it covers is started; what runs goes on. Several pauses of the same thing
-/// hold until each is lifted.
+/// Pause everything, a pipeline or a lane.
+///
+/// Nothing of what it covers is started; what runs goes on. Several pauses of the same thing hold until each
+/// is lifted.
 #[utoipa::path(
     post, path = "/api/v1/pauses", tag = "Administration", params(IdempotencyHeader), request_body = wire::PauseSet,
     responses((status = 201, description = "The pause.", body = wire::Pause), Missing)

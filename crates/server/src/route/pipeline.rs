@@ -19,8 +19,9 @@ fn show(view: &PipelineView) -> wire::Pipeline {
     wire::Pipeline::new(view.name.clone(), view.version, &view.definition)
 }
 
-/// Make a pipeline, or give it a new version. Attempts under way end by the version they began with; saying the same again makes
-/// no new one.
+/// Make a pipeline, or give it a new version.
+///
+/// Attempts under way end by the version they began with; saying the same again makes no new one.
 #[utoipa::path(
     put, path = "/api/v1/pipelines/{name}", tag = "Administration",
     params(("name" = schema::Name, Path, description = "The pipeline.")), request_body = wire::PipelinePut,

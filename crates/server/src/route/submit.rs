@@ -43,7 +43,9 @@ pub(crate) const fn on_conflict(word: wire::OnConflict) -> OnConflict {
     }
 }
 
-/// Submit 1 to 1,000 JSON items. Each is taken or refused by itself, and answered in its place.
+/// Submit 1 to 1,000 JSON items.
+///
+/// Each is taken or refused by itself, and answered in its place.
 #[utoipa::path(
     post, path = "/api/v1/collections/{collectionId}/items", tag = "Intake",
     params(("collectionId" = schema::Name, Path, description = "Where to."), IdempotencyHeader), request_body = wire::Submit,

@@ -25,7 +25,9 @@ fn show(tenant: TenantView) -> wire::Tenant {
     }
 }
 
-/// Make or change a tenant. What is left out is the tier's; its lanes follow at once.
+/// Make or change a tenant.
+///
+/// What is left out is the tier's; its lanes follow at once.
 #[utoipa::path(
     put, path = "/api/v1/tenants/{tenantId}", tag = "Administration",
     params(("tenantId" = schema::Name, Path, description = "The tenant.")), request_body = wire::TenantPut,

@@ -53,9 +53,10 @@ pub(crate) struct UploadQuery {
 
 /// Upload a file.
 ///
-/// The file is the raw body, with its type, its name in `X-Filename` (percent-encoded UTF-8) or `Content-Disposition`, and its digest,
-/// where that is known, in `Repr-Digest`. A browser's form (`multipart/form-data` with the one part `file`) works too. The same bytes
-/// again are a duplicate: the item that is there comes back, and nothing is queued or counted.
+/// The file is the raw body, with its type, its name in `X-Filename` (percent-encoded UTF-8) or
+/// `Content-Disposition`, and its digest, where that is known, in `Repr-Digest`. A browser's form
+/// (`multipart/form-data` with the one part `file`) works too. The same bytes again are a duplicate: the item
+/// that is there comes back, and nothing is queued or counted.
 #[utoipa::path(
     post, path = "/api/v1/collections/{collectionId}/documents", tag = "Intake",
     params(
@@ -104,7 +105,7 @@ async fn take(
         ..ItemDetails::default()
     };
     let headers = request.headers();
-    let media_type = one_header(headers, header::CONTENT_TYPE)?
+    let media_type = one_header(headers, &header::CONTENT_TYPE)?
         .unwrap_or(ANY_TYPE)
         .to_owned();
     let wanted = UploadRequest {
@@ -245,7 +246,7 @@ async fn show(state: &AppState, scope: &Scope, taken: &SubmittedItem) -> ApiResu
 }
 
 fn length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
-    let text = one_header(headers, header::CONTENT_LENGTH)?;
+    let text = one_header(headers, &header::CONTENT_LENGTH)?;
     let parse = |text: &str| {
         text.parse()
             .map_err(|_| ApiError::malformed("Content-Length", "must be a number"))
@@ -254,7 +255,7 @@ fn length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
 }
 
 fn filename(headers: &HeaderMap) -> ApiResult<Option<String>> {
-    if let Some(text) = one_header(headers, FILENAME)? {
+    if let Some(text) = one_header(headers, &FILENAME)? {
         let decoded = percent_decode_str(text).decode_utf8();
         let decoded =
             decoded.map_err(|_| ApiError::malformed("X-Filename", "must be percent-encoded UTF-8"))?;
@@ -271,7 +272,7 @@ fn filename(headers: &HeaderMap) -> ApiResult<Option<String>> {
 
 /// The SHA-256 of `Repr-Digest: sha-256=:…:` (RFC 9530); other algorithms are passed over.
 fn announced(headers: &HeaderMap) -> ApiResult<Option<Digest>> {
-    let Some(text) = one_header(headers, REPR_DIGEST)? else {
+    let Some(text) = one_header(headers, &REPR_DIGEST)? else {
         return Ok(None);
     };
     let member = text

@@ -1,0 +1,121 @@
+//! Over a real connection: what a refused upload sends, and how the server ends.
+
+use std::time::Duration;
+
+use docket_testkit::on_both;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::site::Site;
+
+struct Running {
+    address: std::net::SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+async fn run(site: &Site) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serve = docket_server::serve(listener, site.state.clone(), site.router.clone(), async {
+        stopped.await.ok();
+    });
+    let task = tokio::spawn(serve);
+    Running { address, stop, task }
+}
+
+/// Reads until the other side closes.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    let read = stream.read_to_end(&mut text);
+    tokio::time::timeout(Duration::from_secs(10), read)
+        .await
+        .expect("the server closes")
+        .ok();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn head(site: &Site, length: usize) -> String {
+    format!(
+        "POST /api/v1/collections/acme/documents HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: text/plain\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n",
+        site.key("acme")
+    )
+}
+
+on_both! {
+    async fn a_refused_upload_is_told_so_before_it_sends_a_byte(world: &World) {
+        let site = Site::new(world).await;
+        let running = run(&site).await;
+        let mut wanted = TcpStream::connect(running.address).await.unwrap();
+        wanted.write_all(head(&site, 5).as_bytes()).await.unwrap();
+        let mut answer = [0_u8; 25];
+        wanted.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+        wanted.write_all(b"hello").await.unwrap();
+        let mut answer = [0_u8; 12];
+        wanted.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 201");
+        site.put("admin", "/api/v1/tenants/acme", json!({ "tier": "free", "uploadsPerHour": 0 })).await;
+        let mut refused = TcpStream::connect(running.address).await.unwrap();
+        refused.write_all(head(&site, 20 << 20).as_bytes()).await.unwrap();
+        let answer = rest(&mut refused).await;
+        assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
+        assert!(answer.contains("retry-after: ") && answer.contains("connection: close"), "{answer}");
+        assert!(answer.contains("Upload limit reached. Please try again later."), "{answer}");
+        drop(wanted);
+        running.stop.send(()).unwrap();
+        running.task.await.unwrap();
+    }
+
+    async fn an_upload_that_is_cut_off_leaves_nothing(world: &World) {
+        let site = Site::new(world).await;
+        site.put("admin", "/api/v1/tenants/acme", json!({ "tier": "free", "uploadsPerHour": 5 })).await;
+        let running = run(&site).await;
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(head(&site, 1 << 20).as_bytes()).await.unwrap();
+        let mut answer = [0_u8; 25];
+        stream.read_exact(&mut answer).await.unwrap();
+        stream.write_all(&[7_u8; 100_000]).await.unwrap();
+        assert_eq!(site.get("acme", "/api/v1/limits").await.json()["remaining"], 4);
+        drop(stream);
+        for _ in 0..100 {
+            if site.get("acme", "/api/v1/limits").await.json()["remaining"] == 5 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(site.get("acme", "/api/v1/limits").await.json()["remaining"], 5);
+        world.engine.sweep_run_once().await.unwrap();
+        assert_eq!((world.number("select count(*) from item").await, world.files()), (0, 0));
+        running.stop.send(()).unwrap();
+        running.task.await.unwrap();
+    }
+
+    async fn the_server_ends_streams_and_waits_and_finishes_what_is_under_way(world: &World) {
+        let site = Site::new(world).await;
+        let running = run(&site).await;
+        let key = site.key("worker");
+        let body = json!({ "pipeline": "work", "workerId": "w", "waitSeconds": 60 }).to_string();
+        let mut waiting = TcpStream::connect(running.address).await.unwrap();
+        let claim = format!(
+            "POST /internal/v1/jobs/claim HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        waiting.write_all(claim.as_bytes()).await.unwrap();
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let follow = format!("GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n\r\n", site.key("acme"));
+        stream.write_all(follow.as_bytes()).await.unwrap();
+        let mut idle = TcpStream::connect(running.address).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        running.stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(5), running.task).await.expect("it ends in time").unwrap();
+        assert!(rest(&mut waiting).await.contains("{\"jobs\":[]}"));
+        let events = rest(&mut stream).await;
+        assert!(events.contains("text/event-stream") && events.contains("\nid: "), "{events}");
+        assert_eq!(rest(&mut idle).await, "");
+    }
+}

@@ -1,0 +1,14 @@
+//! The server's calls, in process, on both databases: right, by the wrong role, of the wrong tenant, malformed, too large, repeated.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod access;
+mod administration;
+mod connections;
+mod events;
+mod intake;
+mod openapi;
+mod problems;
+mod site;
+mod uploads;
+mod work;

@@ -1,0 +1,170 @@
+//! Files over HTTP: taken, known, refused, cut off, and given back so that they never run.
+
+use axum::body::Body;
+use base64::Engine as _;
+use docket_core::content::Digest;
+use docket_testkit::{FILE_MAX, on_both};
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::site::Site;
+
+fn digest(bytes: &[u8]) -> String {
+    let text = base64::engine::general_purpose::STANDARD.encode(Digest::of(bytes).bytes());
+    format!("sha-256=:{text}:")
+}
+
+/// A body that sends this, and then breaks.
+fn cut(bytes: &'static [u8]) -> Body {
+    let broken = std::io::Error::other("the line is dead");
+    let pieces = vec![Ok(bytes::Bytes::from_static(bytes)), Err(broken)];
+    Body::from_stream(futures_util::stream::iter(pieces))
+}
+
+/// A body that must not be asked for anything.
+fn untouched() -> Body {
+    Body::from_stream(futures_util::stream::poll_fn(
+        |_| -> std::task::Poll<Option<Result<bytes::Bytes, std::io::Error>>> {
+            panic!("the body was asked for")
+        },
+    ))
+}
+
+on_both! {
+    async fn a_file_is_taken_and_the_same_bytes_are_a_duplicate(world: &World) {
+        let site = Site::new(world).await;
+        let first = site.upload(b"%PDF-1").send().await;
+        assert_eq!(first.status, 201, "{}", first.text());
+        let item = first.json();
+        for (name, value) in [
+            ("kind", json!("file")), ("filename", json!("scan.pdf")), ("mediaType", json!("application/pdf")),
+            ("size", json!(6)), ("duplicate", json!(false)), ("status", json!("queued")), ("payload", json!(null)),
+            ("contentHash", json!(Digest::of(b"%PDF-1").to_string())),
+        ] {
+            assert_eq!(item[name], value, "{name}");
+        }
+        assert_eq!(first.header("location"), Some(format!("/api/v1/items/{}", item["id"].as_str().unwrap()).as_str()));
+        let again = site.upload(b"%PDF-1").send().await;
+        assert_eq!((again.status.as_u16(), &again.json()["duplicate"], &again.json()["id"]), (200, &json!(true), &item["id"]));
+        let announced = site.upload(b"").header("repr-digest", &digest(b"%PDF-1")).body(untouched()).send().await;
+        assert_eq!((announced.status.as_u16(), &announced.json()["id"]), (200, &item["id"]));
+        assert_eq!(announced.header("connection"), Some("close"));
+        assert_eq!(world.number("select count(*) from item").await, 1);
+    }
+
+    async fn the_same_idempotency_key_brings_the_first_item_and_asks_for_no_byte(world: &World) {
+        let site = Site::new(world).await;
+        let first = site.upload(b"one").header("idempotency-key", "k").send().await;
+        assert_eq!(first.status, 201, "{}", first.text());
+        let again = site.upload(b"").header("idempotency-key", "k").body(untouched()).send().await;
+        assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (201, Some("true")), "{}", again.text());
+        assert_eq!((&again.json()["id"], &again.json()["duplicate"]), (&first.json()["id"], &json!(false)));
+        assert_eq!(world.number("select count(*) from item").await, 1);
+    }
+
+    async fn names_come_from_either_header(world: &World) {
+        let site = Site::new(world).await;
+        let path = "/api/v1/collections/acme/documents";
+        for (n, (header, value, name)) in [
+            ("x-filename", "caf%C3%A9%20menu.pdf", json!("café menu.pdf")),
+            ("content-disposition", "attachment; filename*=UTF-8''%E2%82%AC.pdf", json!("€.pdf")),
+            ("content-disposition", "attachment; filename=\"../x y.pdf\"", json!("x y.pdf")),
+            ("x-unknown", "1", json!(null)),
+        ].into_iter().enumerate() {
+            let answer = site.call("acme", "POST", path).header(header, value).body(format!("file {n}")).send().await;
+            assert_eq!((answer.status.as_u16(), &answer.json()["filename"]), (201, &name), "{}", answer.text());
+            assert_eq!(answer.json()["mediaType"], "application/octet-stream");
+        }
+        site.call("acme", "POST", path).header("x-filename", "%FF").body("x").send().await.wrong_at("X-Filename");
+        site.call("acme", "POST", path).header("x-filename", "").body("x").send().await.wrong_at("filename");
+        site.call("acme", "POST", path).header("repr-digest", "sha-256=x").body("x").send().await.wrong_at("Repr-Digest");
+    }
+
+    async fn what_cannot_be_taken_leaves_nothing(world: &World) {
+        let site = Site::new(world).await;
+        site.upload(b"").send().await.wrong_at("file");
+        site.upload(b"abc").header("repr-digest", &digest(b"abd")).send().await.wrong_at("digest");
+        site.upload(b"").body(cut(b"half a file")).send().await.wrong_at("body");
+        let large = vec![7_u8; usize::try_from(FILE_MAX).unwrap() + 1];
+        let answer = site.upload(b"").body(large).send().await;
+        answer.problem(413, "payload_too_large");
+        assert_eq!(answer.header("connection"), Some("close"));
+        let announced = site.upload(b"").header("content-length", &(FILE_MAX + 1).to_string()).body(untouched());
+        announced.send().await.problem(413, "payload_too_large");
+        site.call("acme", "POST", "/api/v1/collections/none/documents").body(untouched()).send().await.problem(404, "not_found");
+        assert_eq!(world.number("select count(*) from item").await, 0);
+        world.engine.sweep_run_once().await.unwrap();
+        assert_eq!((world.number("select count(*) from upload").await, world.files()), (0, 0));
+    }
+
+    async fn fifty_at_once_on_a_free_tenant_are_ten(world: &World) {
+        let site = Site::new(world).await;
+        site.put("admin", "/api/v1/tenants/acme", json!({ "tier": "free" })).await;
+        let path = "/api/v1/collections/acme/documents";
+        let uploads = (0..50).map(|n| site.call("acme", "POST", path).body(format!("file {n}")).send());
+        let answers = join_all(uploads).await;
+        let taken = answers.iter().filter(|answer| answer.status == 201).count();
+        assert_eq!(taken, 10);
+        for refused in answers.iter().filter(|answer| answer.status != 201) {
+            assert_eq!(refused.problem(429, "rate_limited"), "Upload limit reached. Please try again later.");
+            let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+            assert!((1..=3_600).contains(&wait), "{wait}");
+            assert_eq!(refused.json()["waitTimeSeconds"], wait);
+        }
+        let refused = site.upload(b"").body(untouched()).send().await;
+        assert_eq!(refused.header("retry-after"), Some("3600"), "{}", refused.text());
+        assert_eq!(refused.header("connection"), Some("close"));
+    }
+
+    async fn a_browsers_form_works_too(world: &World) {
+        let site = Site::new(world).await;
+        let part = |name: &str, content: &str| format!(
+            "--B\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"f.txt\"\r\nContent-Type: text/plain\r\n\r\n{content}\r\n");
+        let send = |body: String| site.call("acme", "POST", "/api/v1/collections/acme/documents")
+            .header("content-type", "multipart/form-data; boundary=B").body(body).send();
+        let taken = send(format!("{}--B--\r\n", part("file", "hello"))).await;
+        assert_eq!(taken.status, 201, "{}", taken.text());
+        assert_eq!((&taken.json()["filename"], &taken.json()["mediaType"], &taken.json()["size"]),
+            (&json!("f.txt"), &json!("text/plain"), &json!(5)));
+        assert_eq!(send(format!("{}--B--\r\n", part("file", "hello"))).await.json()["duplicate"], true);
+        for body in [
+            format!("{}--B--\r\n", part("other", "x")),
+            format!("{}{}--B--\r\n", part("file", "y"), part("file", "z")),
+            "--B--\r\n".to_owned(),
+            part("file", "never ends"),
+            "no form at all".to_owned(),
+            String::new(),
+        ] {
+            send(body).await.wrong_at("body");
+        }
+        assert_eq!(world.number("select count(*) from item").await, 1);
+        site.put("admin", "/api/v1/tenants/acme", json!({ "tier": "free", "uploadsPerHour": 0 })).await;
+        site.call("acme", "POST", "/api/v1/collections/acme/documents")
+            .header("content-type", "multipart/form-data; boundary=B").body(untouched()).send().await.problem(429, "rate_limited");
+    }
+
+    async fn content_comes_back_whole_or_in_part_and_never_runs(world: &World) {
+        let site = Site::new(world).await;
+        let page = site.call("acme", "POST", "/api/v1/collections/acme/documents")
+            .header("content-type", "text/html").header("x-filename", "p%22.html").body("<script>alert(1)</script>").send().await;
+        let path = format!("/api/v1/items/{}/content", page.json()["id"].as_str().unwrap());
+        let content = site.get("worker", &path).await;
+        assert_eq!((content.status.as_u16(), content.text().as_str()), (200, "<script>alert(1)</script>"));
+        assert!(content.header("content-security-policy").unwrap().contains("sandbox"));
+        assert!(content.header("content-disposition").unwrap().starts_with("attachment; filename=\"p_.html\""));
+        assert_eq!((content.header("x-content-type-options"), content.header("content-type")), (Some("nosniff"), Some("text/html")));
+        let tag = content.header("etag").unwrap().to_owned();
+        let get = |name: &str, value: &str| site.call("acme", "GET", &path).header(name, value);
+        assert_eq!(get("if-none-match", &tag).send().await.status, 304);
+        let part = get("range", "bytes=1-6").send().await;
+        assert_eq!((part.status.as_u16(), part.text().as_str(), part.header("content-range")), (206, "script", Some("bytes 1-6/25")));
+        assert_eq!(get("range", "bytes=-9").send().await.text(), "</script>");
+        let outside = get("range", "bytes=25-").send().await;
+        outside.problem(416, "validation_failed");
+        assert_eq!(outside.header("content-range"), Some("bytes */25"));
+        assert_eq!(get("range", "bytes=0-1,3-4").send().await.status, 200);
+        let shown = site.upload(b"%PDF-1").send().await.json();
+        let shown = site.get("reviewer", &format!("/api/v1/items/{}/content", shown["id"].as_str().unwrap())).await;
+        assert!(shown.header("content-disposition").unwrap().starts_with("inline"));
+    }
+}
