@@ -7,7 +7,7 @@ use docket_core::id::{CollectionKey, ItemId};
 use docket_core::pipeline::Pipeline;
 use docket_core::random::SeededRandom;
 use docket_engine::{GetRange, NewKey, PauseTarget};
-use docket_testkit::{names, on_both};
+use docket_testkit::{World, names, on_both};
 
 fn code<T: std::fmt::Debug>(result: docket_engine::Result<T>) -> &'static str {
     result.unwrap_err().refusal().unwrap().code()
@@ -61,6 +61,7 @@ on_both! {
         assert_eq!((first.answer, first.replayed, again.replayed, again.request_differs), (again.answer, false, true, false));
         let other = engine.pause_once(&who, PauseTarget::All, "why", key()).await.unwrap();
         assert_eq!((other.answer, other.request_differs), (first.answer, true));
+        world.pass_ms(1);
         let all = engine.pause_once(&who, PauseTarget::All, "why", None).await.unwrap().answer;
         let page = engine.pauses_page(&who, None, 1).await.unwrap();
         assert_eq!((page.items[0].pipeline.as_deref(), page.items[0].tenant_id.as_deref()), (Some("work"), Some("acme")));

@@ -34,12 +34,12 @@ from pipeline p join pipeline_version v on v.pipeline_key = p.pipeline_key and v
 where p.name = $1";
     PAUSES = portable "listing_pauses" "
 select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms
-from pause u left join lane l on l.lane_key = u.lane_key
+from pause u left join lane_of l on l.lane_key = u.lane_key
 left join pipeline p on p.pipeline_key = u.pipeline_key left join pipeline q on q.pipeline_key = l.pipeline_key
 where u.id > $1 order by u.id limit $2";
     PAUSE = portable "listing_pause" "
 select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms
-from pause u left join lane l on l.lane_key = u.lane_key
+from pause u left join lane_of l on l.lane_key = u.lane_key
 left join pipeline p on p.pipeline_key = u.pipeline_key left join pipeline q on q.pipeline_key = l.pipeline_key
 where u.id = $1";
 }
