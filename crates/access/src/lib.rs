@@ -72,6 +72,18 @@ pub enum Denied {
     Unavailable,
 }
 
+impl Denied {
+    /// In one word, for the metrics.
+    const fn label(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Invalid(_) => "invalid",
+            Self::Slowed { .. } => "slowed",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
 /// Why a credential was not found good, and whether it is held against the address.
 pub(crate) struct Fault {
     denied: Denied,
@@ -143,6 +155,14 @@ impl Access {
 
     /// Who presents this credential: what follows `Bearer ` in the header.
     pub async fn authenticate(&self, bearer: Option<&str>, from: IpAddr) -> Result<Caller, Denied> {
+        let told = self.tell(bearer, from).await;
+        if let Err(denied) = &told {
+            metrics::counter!("docket_access_denied_total", "reason" => denied.label()).increment(1);
+        }
+        told
+    }
+
+    async fn tell(&self, bearer: Option<&str>, from: IpAddr) -> Result<Caller, Denied> {
         let inner = &self.0;
         let Some(credential) = bearer.filter(|credential| !credential.is_empty()) else {
             return Err(Denied::Missing);

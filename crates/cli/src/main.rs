@@ -1,19 +1,30 @@
-//! `docket`: the one program of Docket. Each command has a module of its own; what they share is which database is
-//! meant ([`target`]) and how things are shown ([`screen`]).
+//! `docket`: the one program of Docket. Each command has a module of its own. Some open a database ([`target`]), most ask a
+//! server ([`remote`]); how things are shown is in [`screen`].
 //!
-//! Exit codes: 0 done, 1 the doctor found differences or the log is not whole, 2 it could not be done (the reason is on standard error).
+//! Exit codes: 0 done; 1 the answer is no: the server refused it, the doctor found differences, the log is not whole, an item ended
+//! badly; 2 it could not be done or was asked wrongly (the reason is on standard error).
 //!
-//! Deliberately absent: rules and SQL. A command opens the engine and asks it.
+//! Deliberately absent: rules and SQL. A command opens the engine or asks a server.
 
 mod audit;
+mod collections;
+mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod items;
+mod jobs;
+mod keys;
 mod logs;
 mod migrate;
+mod pauses;
+mod pipelines;
+mod remote;
 mod screen;
 mod serve;
 mod target;
+mod tenants;
+mod worker;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -40,6 +51,30 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Bring the database's schema up to date
     Migrate(migrate::Args),
+    /// Work on the jobs of a pipeline: a command for each
+    Worker(worker::Args),
+    /// Report a finished step, from inside of a worker's command
+    Step(worker::step::Args),
+    /// Make, list and revoke keys
+    Keys(keys::Args),
+    /// Whose work it is, and their limits
+    Tenants(tenants::Args),
+    /// Sets of items that share a review policy
+    Collections(collections::Args),
+    /// How items are processed
+    Pipelines(pipelines::Args),
+    /// Start nothing more of a lane, a pipeline or everything
+    Pause(pauses::PauseArgs),
+    /// Lift a pause
+    Resume(pauses::ResumeArgs),
+    /// List what is paused
+    Pauses(pauses::ListArgs),
+    /// Submit items, find them, see what became of them
+    Items(items::Args),
+    /// A worker's words by hand
+    Jobs(jobs::Args),
+    /// Print a script that completes our commands in a shell
+    Completions(completions::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +91,18 @@ fn main() -> ExitCode {
             Command::Demo(args) => demo::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
+            Command::Worker(args) => worker::run(args).await,
+            Command::Step(args) => worker::step::run(args).await,
+            Command::Keys(args) => keys::run(args).await,
+            Command::Tenants(args) => tenants::run(args).await,
+            Command::Collections(args) => collections::run(args).await,
+            Command::Pipelines(args) => pipelines::run(args).await,
+            Command::Pause(args) => pauses::pause(args).await,
+            Command::Resume(args) => pauses::resume(args).await,
+            Command::Pauses(args) => pauses::list(args).await,
+            Command::Items(args) => items::run(args).await,
+            Command::Jobs(args) => jobs::run(args).await,
+            Command::Completions(args) => completions::run(args),
             Command::Serve(args) => serve::run(args).await,
         }
     });
@@ -80,5 +127,8 @@ fn complain(error: &anyhow::Error) -> ExitCode {
         }
         said = words;
     }
-    ExitCode::from(2)
+    if let Some(advice) = remote::advice(error) {
+        writeln!(stderr, "  {advice}").ok();
+    }
+    ExitCode::from(remote::exit_code(error))
 }

@@ -32,6 +32,11 @@ impl Screen {
         Ok(())
     }
 
+    /// Writes a line to standard error, for people: standard output is the answer's.
+    pub(crate) fn note(text: &str) {
+        writeln!(std::io::stderr().lock(), "{text}").ok();
+    }
+
     /// Whether lines can change in place.
     pub(crate) const fn is_live(&self) -> bool {
         self.live.is_some()

@@ -29,6 +29,11 @@ pub(crate) enum Target {
 }
 
 impl TargetArgs {
+    /// Whether a flag names a database; the environment alone does not count.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.data.is_some() || self.database.is_some()
+    }
+
     /// The database that the flags name, or else the environment, or else the usual folder.
     pub(crate) fn resolve(&self) -> Result<Target> {
         let folder = || variable(DATA_VARIABLE).map_or_else(|| PathBuf::from(DATA), PathBuf::from);

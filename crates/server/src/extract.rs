@@ -21,8 +21,8 @@ use crate::state::AppState;
 const READ_ASIDE: usize = 256 << 10;
 
 /// A header that may be there once.
-pub fn one_header(headers: &HeaderMap, name: HeaderName) -> ApiResult<Option<&str>> {
-    let mut values = headers.get_all(&name).iter();
+pub fn one_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> ApiResult<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
@@ -90,7 +90,7 @@ where
 }
 
 fn check_is_json(headers: &HeaderMap) -> ApiResult<()> {
-    let found = one_header(headers, header::CONTENT_TYPE)?.unwrap_or_default();
+    let found = one_header(headers, &header::CONTENT_TYPE)?.unwrap_or_default();
     let essence = found
         .split(';')
         .next()

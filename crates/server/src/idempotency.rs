@@ -24,7 +24,7 @@ impl FromRequestParts<AppState> for IdempotencyKey {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> ApiResult<Self> {
-        let Some(key) = one_header(&parts.headers, HEADER)? else {
+        let Some(key) = one_header(&parts.headers, &HEADER)? else {
             return Ok(Self(None));
         };
         check_text("Idempotency-Key", key, TEXT_MAX)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
+use futures_util::FutureExt as _;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
@@ -37,27 +38,30 @@ pub async fn serve(listener: TcpListener, state: AppState, router: Router, stop:
             accepted = accept => accepted,
             () = &mut stop => break,
         };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
+        match accepted {
+            Ok(accepted) => begin(
+                &graceful,
+                accepted,
+                state.config().head_timeout,
+                router.clone(),
+                place,
+            ),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
             }
-        };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection was gone at once");
-            continue;
         }
-        let connection = connection(stream, address, state.config().head_timeout, router.clone());
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            // A connection that breaks is its client's affair.
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
-            }
-            drop(place);
-        });
+    }
+    // Who has connected already is answered still: a listener that is closed resets what it has not accepted.
+    tokio::task::yield_now().await;
+    while let Some(Ok(accepted)) = listener.accept().now_or_never() {
+        begin(
+            &graceful,
+            accepted,
+            state.config().head_timeout,
+            router.clone(),
+            (),
+        );
     }
     drop(listener);
     state.begin_shutdown();
@@ -67,6 +71,28 @@ pub async fn serve(listener: TcpListener, state: AppState, router: Router, stop:
     {
         tracing::warn!("requests that were still under way were cut off");
     }
+}
+
+/// Serves one connection; `place` is given back at its end.
+fn begin(
+    graceful: &GracefulShutdown,
+    (stream, address): (TcpStream, SocketAddr),
+    head_timeout: Duration,
+    router: Router,
+    place: impl Send + 'static,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone at once");
+        return;
+    }
+    let connection = graceful.watch(connection(stream, address, head_timeout, router));
+    tokio::spawn(async move {
+        // A connection that breaks is its client's affair.
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+        drop(place);
+    });
 }
 
 fn connection(

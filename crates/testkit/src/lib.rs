@@ -11,6 +11,7 @@
 
 mod cluster;
 mod database;
+mod files;
 pub mod load;
 pub mod model;
 pub mod outage;
@@ -21,6 +22,7 @@ mod world;
 
 pub use cluster::Cluster;
 pub use database::Database;
+pub use files::files_under;
 pub use plain::Plain;
 pub use world::{FILE_MAX, World, WorldConfig, names};
 

@@ -449,13 +449,6 @@ impl World {
 
     /// How many files lie in the folder of files, unfinished ones among them.
     pub fn files(&self) -> usize {
-        fn count(folder: &std::path::Path) -> usize {
-            let entries = std::fs::read_dir(folder).expect("the folder can be read");
-            entries
-                .map(|entry| entry.expect("the entry can be read").path())
-                .map(|path| if path.is_dir() { count(&path) } else { 1 })
-                .sum()
-        }
-        count(&self.database.blob_folder())
+        crate::files_under(&self.database.blob_folder()).len()
     }
 }

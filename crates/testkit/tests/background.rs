@@ -16,7 +16,7 @@ use docket_core::name::StepName;
 use docket_core::pipeline::Pipeline;
 use docket_engine::background::{Intervals, Retained};
 use docket_engine::{Complete, StepDone, Submit, SubmitItem, UploadRequest, UploadStart};
-use docket_testkit::{World, WorldConfig, names, on_both};
+use docket_testkit::{World, WorldConfig, files_under, names, on_both};
 use serde_json::json;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -61,17 +61,6 @@ async fn rows(world: &World) -> i64 {
         rows += world.number(&format!("select count(*) from {table}")).await;
     }
     rows
-}
-
-/// How many files there are in a folder and its folders.
-fn files_under(folder: &std::path::Path) -> usize {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    entries
-        .map(|entry| match entry.file_type().unwrap().is_dir() {
-            true => files_under(&entry.path()),
-            false => 1,
-        })
-        .sum()
 }
 
 /// Changes of the counters that come to nothing, `n` of them.
@@ -216,7 +205,7 @@ on_both! {
         };
         upload.write(bytes::Bytes::from_static(b"%PDF-1.7 and so on")).await.unwrap();
         let item = upload.finish().await.unwrap().id;
-        let files = || files_under(&world.database.blob_folder());
+        let files = || files_under(&world.database.blob_folder()).len();
         let job = world.claim_one("w1").await;
         world.complete(job.id, job.token).await.unwrap();
         world.engine.sweep_run_once().await.unwrap();

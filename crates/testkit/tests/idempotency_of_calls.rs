@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use docket_engine::{UploadRequest, UploadStart};
+use docket_core::job::Failure;
+use docket_engine::{Fail, UploadRequest, UploadStart};
 use docket_testkit::{World, on_both};
 
 fn keyed(key: &str) -> UploadRequest {
@@ -25,11 +26,17 @@ async fn failed_item(world: &World) -> docket_core::id::ItemId {
     world.lanes(1, &["acme"]).await;
     let item = world.submit_one("acme", "doc-1").await.id;
     let job = world.claim_one("w1").await;
-    let failure = docket_engine::Fail {
+    let failure = Failure {
+        error: "unreadable".to_owned(),
+        step: None,
         retryable: false,
-        ..docket_engine::Fail::new(job.id, job.token, "Step 1 failed: unreadable")
     };
-    world.engine.fail(vec![failure]).await.unwrap().remove(0).unwrap();
+    let fail = Fail {
+        job: job.id,
+        token: job.token,
+        failure,
+    };
+    world.engine.fail(vec![fail]).await.unwrap().remove(0).unwrap();
     item
 }
 
@@ -68,7 +75,7 @@ on_both! {
         assert_eq!(world.engine.limits(&World::scope("acme")).await.unwrap().remaining, 9);
         world.pass_ms(3_600_001);
         world.engine.sweep_run_once().await.unwrap();
-        assert_eq!(docket_testkit::files_under(&world.database.blob_folder()), 1, "the other's bytes are swept");
+        assert_eq!(world.files(), 1, "the other's bytes are swept");
         world.assert_healthy().await;
     }
 

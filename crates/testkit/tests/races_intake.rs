@@ -69,6 +69,7 @@ async fn a_free_tenant_takes_exactly_ten_of_fifty_files(scene: Arc<Scene>) {
                     digest: None,
                     size: None,
                     details: ItemDetails::default(),
+                    idempotency_key: None,
                 };
                 match engine.upload(&World::scope("free"), request).await {
                     Ok(docket_engine::UploadStart::Ready(mut upload)) => {

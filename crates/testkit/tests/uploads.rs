@@ -244,7 +244,7 @@ on_both! {
         // At the limit too: a duplicate uses no place.
         match world.engine.upload(&World::scope("acme"), with_digest(b"the bytes")).await.unwrap() {
             UploadStart::Duplicate(item) => assert_eq!((item.id, item.duplicate), (first.id, true)),
-            UploadStart::Ready(_) => panic!("the bytes are there already"),
+            other => panic!("the bytes are there already, not {other:?}"),
         }
         assert_eq!(world.number("select count(*) from upload").await, 0);
         assert_eq!(world.files(), 1);
@@ -273,6 +273,7 @@ on_both! {
                             upload.finish().await.unwrap()
                         }
                         UploadStart::Duplicate(item) => item,
+                        UploadStart::Repeated(first) => first.answer,
                     }
                 })
             })

@@ -6,15 +6,15 @@
 //! path as it was asked for.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use docket_core::Timestamp;
 use docket_engine::Engine;
+use docket_server::Observed;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::sync::Mutex;
@@ -110,7 +110,6 @@ fn describe() {
         "docket_sse_clients",
         "Those who follow the event stream of this server."
     );
-    describe_gauge!("docket_http_requests_active", "Requests under way.");
     describe_histogram!(
         "docket_http_request_seconds",
         Unit::Seconds,
@@ -177,26 +176,13 @@ pub(crate) async fn scrape(State(metrics): State<Metrics>) -> impl IntoResponse 
     )
 }
 
-/// Measures every request by its route.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a measurement, on which no rule depends"
-)]
-pub(crate) async fn measure(request: Request, next: Next) -> Response {
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
-    let method = method_label(request.method().as_str());
-    let active = gauge!("docket_http_requests_active");
-    active.increment(1.0);
-    let _active = OnDrop(move || active.decrement(1.0));
-    let began = Instant::now();
-    let response = next.run(request).await;
-    let status = response.status().as_u16().to_string();
+/// Takes note of an answered request.
+pub(crate) fn observe(answered: &Observed<'_>) {
+    let method = method_label(answered.method.as_str());
+    let route = answered.route.unwrap_or("unmatched").to_owned();
+    let status = answered.status.as_u16().to_string();
     histogram!("docket_http_request_seconds", "method" => method, "route" => route, "status" => status)
-        .record(began.elapsed().as_secs_f64());
-    response
+        .record(answered.latency.as_secs_f64());
 }
 
 /// Methods can be made up; only those in use get a label of their own.
@@ -210,14 +196,5 @@ const fn method_label(method: &str) -> &'static str {
         b"DELETE" => "DELETE",
         b"OPTIONS" => "OPTIONS",
         _ => "other",
-    }
-}
-
-/// Also when the request is given up in between.
-struct OnDrop<F: Fn()>(F);
-
-impl<F: Fn()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
     }
 }

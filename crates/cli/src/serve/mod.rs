@@ -3,24 +3,27 @@
 //! The order at the start: the address first, so that a port in use is told before anything is changed; then the database, what
 //! the file says of tiers and pipelines, the first key, what is stale; then requests. At the end the other way round.
 
-mod http;
 mod metrics;
 mod stop;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use axum::Router;
+use axum::routing::get;
 use docket_access::{Access, AccessConfig};
 use docket_core::access::{ApiKey, Role};
 use docket_core::scope::Operator;
 use docket_engine::background::Intervals;
 use docket_engine::{Engine, EngineConfig, NewKey};
+use docket_server::{AppState, ServerConfig};
 use tokio::net::TcpListener;
 
 use crate::config::{Config, ConfigArgs};
 use crate::demo;
-use crate::logs::{self, LogArgs};
+use crate::logs::{self, LogArgs, Logs};
 use crate::screen::Screen;
 use crate::target::variable;
 use metrics::Metrics;
@@ -45,22 +48,13 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::load(&args.config, &variable)?;
-    start_logs(&args.logs, &config)?;
+    let _logs = start_logs(&args.logs, &config)?;
     let listener = bind(&config.listen).await?;
     let address = listener.local_addr().context("the socket has no address")?;
     let recorder = metrics::install()?;
     let engine = open(&config).await?;
     configure(&engine, &config).await?;
 
-    let screen = Screen::new();
-    let mut told = vec![
-        format!("Docket listens on http://{address}"),
-        format!("Database: {}", config.target.describe()),
-    ];
-    told.extend(keys(&engine, args.new_admin_key).await?);
-    if args.demo {
-        told.extend(demo::seed::world(&engine).await?);
-    }
     let access = AccessConfig {
         jwt: config.jwt.clone(),
         ..AccessConfig::default()
@@ -75,14 +69,38 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         .await
         .context("what is stale could not be reaped")?;
 
-    let metrics = Metrics::new(recorder, engine.clone());
-    let stopping = stop::on_signal();
-    let server = http::start(listener, engine.clone(), access, metrics, stopping.clone());
-    for line in told {
-        screen.line(&line)?;
+    let stopping = stop::on_signal()?;
+    // Keys come last, and are printed whatever follows: a key that was made and not shown is lost.
+    let screen = Screen::new();
+    let mut told = vec![
+        format!("Docket listens on http://{address}"),
+        format!("Database: {}", config.target.describe()),
+    ];
+    told.extend(keys(&engine, args.new_admin_key).await?);
+    let demo = match args.demo {
+        true => demo::seed::world(&engine).await,
+        false => Ok(Vec::new()),
+    };
+    for line in told.iter().chain(demo.as_deref().unwrap_or_default()) {
+        screen.line(line)?;
     }
+    demo.context("the demonstration's world cannot be made")?;
+
+    let metrics = Metrics::new(recorder, engine.clone());
+    let server = ServerConfig {
+        shutdown_timeout: stop::REQUESTS,
+        observe: Some(Arc::new(metrics::observe)),
+        ..ServerConfig::default()
+    };
+    let state = AppState::new(engine.clone(), access, server);
+    let routes = docket_server::router(state.clone())
+        .merge(Router::new().route("/metrics", get(metrics::scrape).with_state(metrics)));
     tracing::info!(%address, database = config.target.describe(), "serving");
-    server.ended(&engine).await;
+    let told_to_stop = async {
+        stop::stopped(stopping).await;
+        engine.stop_claims();
+    };
+    docket_server::serve(listener, state, routes, told_to_stop).await;
     let bounded = tokio::time::timeout(stop::BACKGROUND, background.stop()).await;
     if bounded.is_err() {
         tracing::warn!("background work did not end in time and is given up");
@@ -92,7 +110,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn start_logs(args: &LogArgs, config: &Config) -> Result<()> {
+fn start_logs(args: &LogArgs, config: &Config) -> Result<Logs> {
     let levels = args
         .log
         .clone()

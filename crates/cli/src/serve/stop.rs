@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -19,18 +20,12 @@ pub(crate) async fn stopped(mut stopping: Stopping) {
     stopping.wait_for(|stop| *stop).await.ok();
 }
 
-/// Listens for SIGTERM and SIGINT.
-pub(crate) fn on_signal() -> Stopping {
+/// Listens for SIGTERM and SIGINT, from this moment on.
+pub(crate) fn on_signal() -> Result<Stopping> {
+    let listen = |kind| signal(kind).context("signals cannot be heard");
+    let (mut term, mut int) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(async move {
-        let (mut term, mut int) = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-            (Ok(term), Ok(int)) => (term, int),
-            (Err(error), _) | (_, Err(error)) => {
-                tracing::error!(%error, "signals cannot be heard: the server ends only when it is killed");
-                // Nobody stops it: the sender has to live on.
-                return std::future::pending().await;
-            }
-        };
         tokio::select! {
             _ = term.recv() => tracing::info!("SIGTERM: stopping; once more ends at once"),
             _ = int.recv() => tracing::info!("SIGINT: stopping; once more ends at once"),
@@ -43,5 +38,5 @@ pub(crate) fn on_signal() -> Stopping {
         tracing::warn!("a second signal: ending at once");
         std::process::exit(130);
     });
-    stopping
+    Ok(stopping)
 }

@@ -111,7 +111,7 @@ impl Server {
             match self.child.try_wait().expect("it can be waited for") {
                 Some(status) => break status,
                 None if begun.elapsed() > PATIENCE => panic!("the server did not end"),
-                None => std::thread::sleep(Duration::from_millis(10)),
+                None => breathe(),
             }
         };
         let logs = self
@@ -209,11 +209,19 @@ pub(crate) fn refused(mut command: Command) -> (Option<i32>, String) {
             child.kill().ok();
             panic!("it should be refused, but serves");
         }
-        std::thread::sleep(Duration::from_millis(10));
+        breathe();
     }
     let output = child.wait_with_output().expect("its output can be read");
     (
         output.status.code(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     )
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "waits for another process, on a thread of the test's own"
+)]
+fn breathe() {
+    std::thread::sleep(Duration::from_millis(10));
 }

@@ -1,6 +1,7 @@
 //! Intake: items come in, alone, in batches or as files (rules I1 to I7).
 
 pub(crate) mod classify;
+pub(crate) mod group;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod places;

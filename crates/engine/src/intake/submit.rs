@@ -6,7 +6,6 @@ use std::sync::Arc;
 use docket_core::id::{ItemId, JobId, PipelineKey, UploadId};
 use docket_core::item::{Content, ItemDetails, check_batch};
 use docket_core::name::CollectionId;
-use docket_core::random::Random;
 use docket_core::scope::Scope;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::collection::{self, Collection};
@@ -16,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::classify::{Class, KnownItems, Written, class_counts};
+use super::group::Batch;
 use super::keys;
 use super::places::Limits;
 use super::prepare::Prepared;
 use super::version::{Versioned, next_version};
-use crate::engine::{Engine, Kernel};
+use crate::engine::Engine;
 use crate::once::Asked;
 
 /// Somebody else may insert the same item at the same moment; so often is looked again.
@@ -124,54 +124,9 @@ impl Engine {
     }
 }
 
-/// All calls of a batch with what they need.
-struct Batch {
-    calls: Vec<SubmitCall>,
-    random: Arc<dyn Random>,
-    now: Timestamp,
-}
+pub(super) type Answers = (Vec<Option<CallAnswer>>, BTreeSet<PipelineKey>);
 
-/// Runs a batch in one transaction; calls that have to wait for what becomes of another one follow in the next.
-pub(crate) async fn submit_calls(
-    kernel: &Arc<Kernel>,
-    mut calls: Vec<SubmitCall>,
-) -> Result<Vec<CallAnswer>> {
-    let mut answers: Vec<Option<CallAnswer>> = vec![None; calls.len()];
-    let mut places: Vec<usize> = (0..calls.len()).collect();
-    while !calls.is_empty() {
-        let batch = Arc::new(Batch {
-            calls,
-            random: Arc::clone(&kernel.random),
-            now: kernel.clock.now(),
-        });
-        let mut left = (Vec::new(), Vec::new());
-        for (index, answer) in submit_once(kernel, &batch).await?.into_iter().enumerate() {
-            match answer {
-                Some(answer) => answers[places[index]] = Some(answer),
-                None => {
-                    left.0.push(places[index]);
-                    left.1.push(batch.calls[index].clone());
-                }
-            }
-        }
-        (places, calls) = left;
-    }
-    let answered = answers.into_iter().map(|answer| answer.ok_or(Error::Closed));
-    answered.collect()
-}
-
-async fn submit_once(kernel: &Arc<Kernel>, batch: &Arc<Batch>) -> Result<Vec<Option<CallAnswer>>> {
-    let run = kernel.store.run_hot("submit", Arc::clone(batch), |tx, batch| {
-        Box::pin(submit_batch(tx, batch))
-    });
-    let (answers, ready) = run.await?;
-    kernel.hint(ready);
-    Ok(answers)
-}
-
-type Answers = (Vec<Option<CallAnswer>>, BTreeSet<PipelineKey>);
-
-async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<Answers> {
+pub(super) async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<Answers> {
     let collections = collections_of(tx, &batch.calls).await?;
     let mut run = Run {
         batch,

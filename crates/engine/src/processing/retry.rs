@@ -79,6 +79,8 @@ impl Engine {
 }
 
 async fn again_once(tx: &mut Tx, p: &Again) -> Result<(Once<JobId>, Option<PipelineKey>)> {
+    // Before the key is looked up: whoever waited here finds the answer that the other one has kept.
+    item::lock(tx, p.item).await?;
     if let Some(asked) = &p.asked
         && let Some(first) = asked.first(tx).await?
     {
@@ -92,7 +94,6 @@ async fn again_once(tx: &mut Tx, p: &Again) -> Result<(Once<JobId>, Option<Pipel
 }
 
 async fn again(tx: &mut Tx, p: &Again) -> Result<(JobId, Option<PipelineKey>)> {
-    item::lock(tx, p.item).await?;
     let found = item_of_tenant(tx, &p.scope, p.item).await?;
     let status = found.status;
     match p.cause {

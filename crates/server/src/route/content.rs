@@ -52,11 +52,11 @@ pub(crate) async fn content(
     let scope = caller.scope_of_item(&state, id).await?;
     let item = state.engine().content_item(&scope, id).await?;
     let tag = format!("\"{}\"", item.content_hash);
-    if one_header(&headers, header::IF_NONE_MATCH)?.is_some_and(|known| names(known, &tag)) {
+    if one_header(&headers, &header::IF_NONE_MATCH)?.is_some_and(|known| names(known, &tag)) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
-    let same = one_header(&headers, header::IF_RANGE)?.is_none_or(|known| known == tag);
-    let asked = one_header(&headers, header::RANGE)?.filter(|_| same);
+    let same = one_header(&headers, &header::IF_RANGE)?.is_none_or(|known| known == tag);
+    let asked = one_header(&headers, &header::RANGE)?.filter(|_| same);
     let size = item.size;
     let part = match asked.and_then(|asked| part(asked, size)) {
         None => None,

@@ -80,7 +80,7 @@ pub(crate) async fn events(
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> ApiResult<Response> {
-    let after = one_header(&headers, LAST_EVENT_ID)?.filter(|id| !id.is_empty());
+    let after = one_header(&headers, &LAST_EVENT_ID)?.filter(|id| !id.is_empty());
     let after: Option<LogPosition> = after.map(str::parse).transpose().map_err(|_| bad_id())?;
     let item = item_id(query.item_id.as_deref())?;
     let filter = LogFilter {

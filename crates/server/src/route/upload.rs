@@ -105,7 +105,7 @@ async fn take(
         ..ItemDetails::default()
     };
     let headers = request.headers();
-    let media_type = one_header(headers, header::CONTENT_TYPE)?
+    let media_type = one_header(headers, &header::CONTENT_TYPE)?
         .unwrap_or(ANY_TYPE)
         .to_owned();
     let wanted = UploadRequest {
@@ -246,7 +246,7 @@ async fn show(state: &AppState, scope: &Scope, taken: &SubmittedItem) -> ApiResu
 }
 
 fn length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
-    let text = one_header(headers, header::CONTENT_LENGTH)?;
+    let text = one_header(headers, &header::CONTENT_LENGTH)?;
     let parse = |text: &str| {
         text.parse()
             .map_err(|_| ApiError::malformed("Content-Length", "must be a number"))
@@ -255,7 +255,7 @@ fn length(headers: &HeaderMap) -> ApiResult<Option<u64>> {
 }
 
 fn filename(headers: &HeaderMap) -> ApiResult<Option<String>> {
-    if let Some(text) = one_header(headers, FILENAME)? {
+    if let Some(text) = one_header(headers, &FILENAME)? {
         let decoded = percent_decode_str(text).decode_utf8();
         let decoded =
             decoded.map_err(|_| ApiError::malformed("X-Filename", "must be percent-encoded UTF-8"))?;
@@ -272,7 +272,7 @@ fn filename(headers: &HeaderMap) -> ApiResult<Option<String>> {
 
 /// The SHA-256 of `Repr-Digest: sha-256=:…:` (RFC 9530); other algorithms are passed over.
 fn announced(headers: &HeaderMap) -> ApiResult<Option<Digest>> {
-    let Some(text) = one_header(headers, REPR_DIGEST)? else {
+    let Some(text) = one_header(headers, &REPR_DIGEST)? else {
         return Ok(None);
     };
     let member = text

@@ -90,7 +90,7 @@ pub async fn verify_files(plain: &Plain, folder: &std::path::Path, facts: &[Fact
         .rows("select blob_key, content_hash, id from item where blob_key is not null")
         .await;
     let named: BTreeSet<PathBuf> = rows.iter().map(|row| folder.join(&row[0])).collect();
-    let found: BTreeSet<PathBuf> = files_under(folder).into_iter().collect();
+    let found: BTreeSet<PathBuf> = crate::files_under(folder).into_iter().collect();
     let (without, orphans): (Vec<_>, Vec<_>) = (
         named.difference(&found).collect(),
         found.difference(&named).collect(),
@@ -109,20 +109,4 @@ pub async fn verify_files(plain: &Plain, folder: &std::path::Path, facts: &[Fact
             assert_eq!(there, Some(digest), "{fact}");
         }
     }
-}
-
-fn files_under(folder: &std::path::Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    entries
-        .flat_map(|entry| {
-            let path = entry.expect("the entry can be read").path();
-            if path.is_dir() {
-                files_under(&path)
-            } else {
-                vec![path]
-            }
-        })
-        .collect()
 }
