@@ -120,6 +120,11 @@ async fn read_body(body: Body, limit: usize) -> ApiResult<Bytes> {
 
 /// Reads JSON; only what cannot be read is read again, for its place.
 pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
+    // Every request is an object; a list of its values in their order would be read, too.
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_some_and(|byte| *byte != b'{') {
+        return Err(ApiError::malformed("body", "must be a JSON object"));
+    }
     let first: serde_json::Error = match serde_json::from_slice(bytes) {
         Ok(read) => return Ok(read),
         Err(error) => error,

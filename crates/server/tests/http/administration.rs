@@ -113,7 +113,7 @@ on_both! {
             (json!({ "maxAttempts": 101 }), "maxAttempts"),
             (json!({ "onStale": "hope" }), "onStale"),
             (json!({ "backoff": { "baseMs": 5, "maxMs": 1 } }), "backoff"),
-            (json!({ "backoff": { "baseMs": 5 } }), "backoff"),
+            (json!({ "backoff": { "baseMs": 5 } }), "backoff.maxMs"),
         ] {
             put(body).await.wrong_at(path);
         }
