@@ -94,7 +94,9 @@ impl Events {
 
     /// The place after which the stream would resume.
     pub fn last_id(&self) -> Option<&str> {
-        self.last_id.as_deref()
+        // An id also comes without an event: from there on nothing is missed, even if nothing has happened yet.
+        let heard = self.parser.last_id.as_ref().filter(|_| self.ready.is_empty());
+        heard.or(self.last_id.as_ref()).map(String::as_str)
     }
 
     fn event(&mut self, raw: RawEvent) -> Result<Event> {
@@ -116,7 +118,7 @@ impl Events {
             .client
             .request(self.call.method.clone(), self.call.url.clone())
             .header(ACCEPT, "text/event-stream");
-        if let Some(id) = &self.last_id {
+        if let Some(id) = self.last_id() {
             request = request.header("last-event-id", id);
         }
         let sent = tokio::time::timeout(SILENCE_MAX, request.send()).await;

@@ -20,6 +20,8 @@ pub(crate) struct Parser {
     ended_with_return: bool,
     /// How long to wait before connecting again, where the server said so.
     pub(crate) retry_ms: Option<u64>,
+    /// The id that was said last, if only to be remembered: it may come without an event.
+    pub(crate) last_id: Option<String>,
 }
 
 impl Parser {
@@ -42,9 +44,11 @@ impl Parser {
 
     /// Forgets what was begun: the next bytes come from another connection.
     pub(crate) fn begin_again(&mut self) {
-        let retry_ms = self.retry_ms;
-        *self = Self::default();
-        self.retry_ms = retry_ms;
+        *self = Self {
+            retry_ms: self.retry_ms,
+            last_id: self.last_id.take(),
+            ..Self::default()
+        };
     }
 
     fn end_line(&mut self) -> Option<RawEvent> {
@@ -52,6 +56,9 @@ impl Parser {
         if line.is_empty() {
             let mut event = std::mem::take(&mut self.event);
             let is_event = std::mem::take(&mut self.has_data);
+            if event.id.is_some() {
+                self.last_id.clone_from(&event.id);
+            }
             event.data.pop();
             return is_event.then_some(event);
         }
@@ -101,6 +108,11 @@ mod tests {
             ];
             assert_eq!(events, expected, "pieces of {size}");
             assert_eq!(parser.retry_ms, Some(250));
+            assert_eq!(
+                parser.last_id.as_deref(),
+                Some("9"),
+                "an id without data is remembered"
+            );
         }
     }
 }

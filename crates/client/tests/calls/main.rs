@@ -184,3 +184,23 @@ async fn the_event_stream_resumes_where_it_broke_off() {
         ]
     );
 }
+
+#[tokio::test]
+async fn an_event_stream_on_which_nothing_happened_resumes_where_it_began() {
+    let asked = AtomicUsize::new(0);
+    let stub = Stub::start(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+        0 => Reply::events("retry: 10\nid: 7\n\n"),
+        1 => Reply::events("id: 7\n\nid: 8\ndata: {\"n\": 8}\n\n"),
+        _ => Reply::json(403, r#"{"code":"forbidden","detail":"no"}"#),
+    })
+    .await;
+    let mut events = client(&stub).events(EventsFilter::default());
+    assert_eq!(events.next().await.expect("it goes on").data, json!({ "n": 8 }));
+    events.next().await.expect_err("it is refused");
+    let after: Vec<_> = stub
+        .requests()
+        .iter()
+        .map(|r| r.header("last-event-id").map(str::to_owned))
+        .collect();
+    assert_eq!(after, [None, Some("7".to_owned()), Some("8".to_owned())]);
+}
