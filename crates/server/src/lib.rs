@@ -23,6 +23,7 @@ mod page;
 mod route;
 mod router;
 mod serve;
+mod stall;
 pub mod state;
 
 pub use layer::Observed;

@@ -18,7 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
-use crate::state::AppState;
+use crate::stall::Stalling;
+use crate::state::{AppState, ServerConfig};
 
 /// How long to wait before accepting again when the machine has run out of something.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -39,13 +40,7 @@ pub async fn serve(listener: TcpListener, state: AppState, router: Router, stop:
             () = &mut stop => break,
         };
         match accepted {
-            Ok(accepted) => begin(
-                &graceful,
-                accepted,
-                state.config().head_timeout,
-                router.clone(),
-                place,
-            ),
+            Ok(accepted) => begin(&graceful, accepted, state.config(), router.clone(), place),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -55,13 +50,7 @@ pub async fn serve(listener: TcpListener, state: AppState, router: Router, stop:
     // Who has connected already is answered still: a listener that is closed resets what it has not accepted.
     tokio::task::yield_now().await;
     while let Some(Ok(accepted)) = listener.accept().now_or_never() {
-        begin(
-            &graceful,
-            accepted,
-            state.config().head_timeout,
-            router.clone(),
-            (),
-        );
+        begin(&graceful, accepted, state.config(), router.clone(), ());
     }
     drop(listener);
     state.begin_shutdown();
@@ -77,7 +66,7 @@ pub async fn serve(listener: TcpListener, state: AppState, router: Router, stop:
 fn begin(
     graceful: &GracefulShutdown,
     (stream, address): (TcpStream, SocketAddr),
-    head_timeout: Duration,
+    config: &ServerConfig,
     router: Router,
     place: impl Send + 'static,
 ) {
@@ -85,7 +74,7 @@ fn begin(
         tracing::debug!(%error, "a connection was gone at once");
         return;
     }
-    let connection = graceful.watch(connection(stream, address, head_timeout, router));
+    let connection = graceful.watch(connection(stream, address, config, router));
     tokio::spawn(async move {
         // A connection that breaks is its client's affair.
         if let Err(error) = connection.await {
@@ -98,16 +87,16 @@ fn begin(
 fn connection(
     stream: TcpStream,
     address: SocketAddr,
-    head_timeout: Duration,
+    config: &ServerConfig,
     router: Router,
 ) -> hyper::server::conn::http1::Connection<
-    TokioIo<TcpStream>,
+    TokioIo<Stalling<TcpStream>>,
     impl hyper::service::Service<
         hyper::Request<Incoming>,
         Response = axum::response::Response,
         Error = Infallible,
         Future: Send,
-    >,
+    > + use<>,
 > {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(axum::body::Body::new);
@@ -116,7 +105,7 @@ fn connection(
     });
     hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_timeout)
+        .header_read_timeout(config.head_timeout)
         .max_buf_size(64 << 10)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Stalling::new(stream, config.idle_timeout)), service)
 }

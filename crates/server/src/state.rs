@@ -22,7 +22,7 @@ pub struct ServerConfig {
     pub json_max: usize,
     /// How long a JSON body may take to arrive.
     pub body_timeout: Duration,
-    /// How long an upload or a download may stand still.
+    /// How long an upload, a download or a stream may stand still.
     pub idle_timeout: Duration,
     /// How long a call may take to be answered, besides the time it was asked to wait.
     pub call_timeout: Duration,
