@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use docket_testkit::Database;
 use serde_json::{Value, json};
 
 /// Longer than this nothing takes, however busy the machine.
@@ -30,6 +31,34 @@ pub(crate) fn serve_in(folder: &Path) -> Command {
     let mut command = serve();
     command.arg("--data").arg(folder);
     command
+}
+
+/// The same on a database of either kind.
+pub(crate) fn serve_on(database: &Database) -> Command {
+    let Some(url) = &database.url else {
+        return serve_in(&database.data_folder());
+    };
+    let mut command = serve();
+    command
+        .args(["--database", url, "--data"])
+        .arg(database.blob_folder());
+    command
+}
+
+/// `docket doctor` finds nothing.
+pub(crate) fn doctor(database: &Database) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_docket"));
+    match &database.url {
+        None => command.arg("doctor").arg("--data").arg(database.data_folder()),
+        Some(url) => command.args(["doctor", "--database", url]),
+    };
+    let output = command.output().expect("the program can be started");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// A server that is ready.
@@ -93,6 +122,11 @@ impl Server {
             .find(|line| line.trim_start().starts_with(begin))?;
         let key = line.split_whitespace().find(|word| word.starts_with("dk_"));
         key.map(str::to_owned)
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends it a signal.
