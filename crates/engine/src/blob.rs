@@ -8,6 +8,14 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
+/// The size of the pieces in which a file goes to a folder, which also is the largest that is written in one go.
+const FOLDER_PIECE: usize = 1 << 20;
+/// The same for a bucket. S3 takes no less than 5 MiB for a piece, and at most 10,000 pieces.
+const BUCKET_PIECE: usize = 8 << 20;
+/// How many pieces of one file are under way at once; one more is being filled. So much memory an upload takes, however
+/// large the file.
+const PIECES_MAX: usize = 2;
+
 /// Which blob store to use.
 #[derive(Clone, Debug)]
 pub enum BlobConfig {
@@ -69,7 +77,12 @@ impl Blobs {
 
     /// Begins to write a blob.
     pub(crate) fn write(&self, key: &str) -> object_store::buffered::BufWriter {
-        object_store::buffered::BufWriter::new(Arc::clone(&self.store), self.path(key))
+        let piece = match self.folder {
+            Some(_) => FOLDER_PIECE,
+            None => BUCKET_PIECE,
+        };
+        object_store::buffered::BufWriter::with_capacity(Arc::clone(&self.store), self.path(key), piece)
+            .with_max_concurrency(PIECES_MAX)
     }
 
     /// Reads a blob as a stream.
