@@ -67,7 +67,10 @@ impl Window {
         };
         let limit = u64::from(limit);
         let remaining = limit.saturating_sub(self.taken() + self.reserved);
-        let wait_ms = if remaining > 0 { 0 } else { self.wait_ms(now) };
+        let wait_ms = match remaining {
+            0 => self.wait_once_full_ms(now),
+            _ => 0,
+        };
         Allowance {
             limit: Some(limit),
             remaining,
@@ -75,18 +78,13 @@ impl Window {
         }
     }
 
-    /// Milliseconds until the next place is free, should the rest be taken at this very moment.
+    /// Milliseconds until the next place is free, should the rest be taken at this very moment. Uploads under way are expected to
+    /// end well: who is told to come back sooner would be told to wait again. Never longer than the window, also where the clock of
+    /// the server that took the last one is a little ahead.
     pub fn wait_once_full_ms(&self, now: Timestamp) -> i64 {
-        self.leaving
-            .map_or(WINDOW_MS, |at| at.plus_ms(WINDOW_MS).since(now).max(1))
-    }
-
-    fn wait_ms(&self, now: Timestamp) -> i64 {
-        match self.leaving {
-            // With nothing taken all places are reserved by uploads under way; one may end at any moment.
-            None => 1_000,
-            Some(_) => self.wait_once_full_ms(now),
-        }
+        self.leaving.map_or(WINDOW_MS, |at| {
+            at.plus_ms(WINDOW_MS).since(now).clamp(1, WINDOW_MS)
+        })
     }
 }
 
@@ -115,7 +113,7 @@ mod tests {
             (window(511, Some((9_999_000, 501)), 0), 0, 3_599_000),
             (window(511, Some((6_400_001, 501)), 0), 0, 1),
             (window(508, Some((9_999_000, 501)), 3), 0, 3_599_000),
-            (window(0, None, 10), 0, 1_000),
+            (window(0, None, 10), 0, WINDOW_MS),
             (window(900, Some((9_999_000, 501)), 0), 0, 3_599_000),
         ] {
             let allowance = window.allowance(limit, NOW);
@@ -147,6 +145,7 @@ mod tests {
         for (window, wait_ms) in [
             (window(0, None, 0), WINDOW_MS),
             (window(505, Some((9_999_000, 501)), 0), 3_599_000),
+            (window(505, Some((10_000_003, 501)), 0), WINDOW_MS),
         ] {
             assert_eq!(window.wait_once_full_ms(NOW), wait_ms, "{window:?}");
         }
