@@ -20,7 +20,7 @@ run: ## Build Docket and run the demonstration (ARGS=... is passed on)
 	cargo run --release --locked -p docket-cli -- demo $(ARGS)
 
 test: check ## Every check, then every test on SQLite and on a throw-away PostgreSQL
-	@scripts/setup postgres promtool pyjwt
+	@scripts/setup postgres promtool pyjwt curl
 	scripts/with-postgres cargo test --workspace --locked
 
 lint: check ## Format, clippy, guarantees, tidy; and cargo-deny where it is installed

@@ -6,10 +6,11 @@ mod serving;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use docket_testkit::Database;
 use serde_json::json;
-use serving::{Server, serve, serve_in};
+use serving::{Server, now, serve, serve_in, serve_on};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_start_at_once_on_one_postgres_share_it() {
@@ -162,4 +163,41 @@ fn check(metrics: &str) {
     let output = promtool.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.is_empty(), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_waits_on_one_server_wakes_when_work_arrives_on_another() {
+    let database = Database::postgres().await;
+    let servers = [
+        Server::start(serve_on(&database)),
+        Server::start(serve_on(&database)),
+    ];
+    let (producer, worker) = servers[0].world(&servers[0].admin_key()).await;
+    let mut waits = Vec::new();
+    for n in 0..20 {
+        let claim = json!({ "pipeline": "work", "workerId": "w1", "waitSeconds": 20 });
+        let claimed = async {
+            let claimed = servers[0]
+                .good("POST", "/internal/v1/jobs/claim", &worker, Some(claim))
+                .await;
+            (claimed, now())
+        };
+        let submitted = async {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            let items = json!({ "items": [{ "externalId": format!("x{n}"), "payload": n }] });
+            servers[1]
+                .good("POST", "/api/v1/collections/docs/items", &producer, Some(items))
+                .await;
+            now()
+        };
+        let ((claimed, woken), submitted) = tokio::join!(claimed, submitted);
+        assert_eq!(claimed["jobs"].as_array().map(Vec::len), Some(1), "{claimed}");
+        waits.push(woken.saturating_duration_since(submitted));
+    }
+    waits.sort();
+    // How fast it really is belongs in the benchmarks: here the machine may be busy with other tests.
+    assert!(waits[10] < Duration::from_millis(250), "{waits:?}");
+    for server in servers {
+        server.stop();
+    }
 }
