@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use docket_server::ServerConfig;
 use docket_testkit::on_both;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -92,6 +93,44 @@ on_both! {
         assert_eq!(site.get("acme", "/api/v1/limits").await.json()["remaining"], 5);
         world.engine.sweep_run_once().await.unwrap();
         assert_eq!((world.number("select count(*) from item").await, world.files()), (0, 0));
+        running.stop.send(()).unwrap();
+        running.task.await.unwrap();
+    }
+
+    async fn a_reader_that_does_not_read_is_cut_off_and_slows_nobody_down(world: &World) {
+        let idle_timeout = Duration::from_millis(1_500);
+        let site = Site::with(world, ServerConfig { idle_timeout, connections_max: 2, ..ServerConfig::default() }).await;
+        // More than the network holds for somebody who does not read.
+        let roster: Vec<_> = (0..1_000).map(|n| format!("{n}-{}", "x".repeat(100))).collect();
+        let collection = json!({ "tenantId": "acme", "pipeline": "work", "review": { "enabled": false, "roster": roster } });
+        for _ in 0..150 {
+            assert_eq!(site.put("admin", "/api/v1/collections/acme", collection.clone()).await.status, 200);
+        }
+        let running = run(&site).await;
+        let mut asleep = Vec::new();
+        for _ in 0..2 {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.set_recv_buffer_size(4_096).unwrap();
+            let mut stream = socket.connect(running.address).await.unwrap();
+            let follow = format!(
+                "GET /api/v1/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 0-0\r\nAuthorization: Bearer {}\r\n\r\n",
+                site.key("admin"));
+            stream.write_all(follow.as_bytes()).await.unwrap();
+            asleep.push(stream);
+        }
+        site.submit_one("acme", "a").await;
+        // Both places are taken: the next one is served as soon as those who do not read are cut off.
+        let mut next = TcpStream::connect(running.address).await.unwrap();
+        next.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        assert!(rest(&mut next).await.starts_with("HTTP/1.1 200"));
+        for _ in 0..250 {
+            if world.engine.followers() == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(world.engine.followers(), 0, "nobody follows the log for them any more");
+        drop(asleep);
         running.stop.send(()).unwrap();
         running.task.await.unwrap();
     }
