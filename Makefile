@@ -10,12 +10,16 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Arguments for `make run` and `make bench`, for example: make bench ARGS=--quick
 ARGS ?=
 
-.PHONY: help run test lint check bench fmt clean-clusters
+.PHONY: help run demo test lint check bench fmt clean-clusters
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Build Docket and run the demonstration (ARGS=... is passed on)
+run: ## Build Docket and serve a small world in ./docket-data (ARGS=... is passed on)
+	@scripts/setup rust cc
+	cargo run --release --locked -p docket-cli -- serve --demo $(ARGS)
+
+demo: ## Build Docket and show it at work in the terminal (ARGS=... is passed on)
 	@scripts/setup rust cc
 	cargo run --release --locked -p docket-cli -- demo $(ARGS)
 

@@ -6,6 +6,7 @@
 
 mod baseline;
 mod growth;
+mod http;
 mod measure;
 mod report;
 mod scenario;

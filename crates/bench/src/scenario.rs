@@ -5,6 +5,7 @@ use anyhow::Result;
 use crate::Args;
 use crate::baseline;
 use crate::growth;
+use crate::http;
 use crate::report::Report;
 use crate::seed::{Seed, fill};
 use crate::site::{Site, connect, create_database, drop_database};
@@ -86,6 +87,7 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
     )
     .await?;
     pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    http::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     growth::postgres(args, cluster, report).await
 }
 
@@ -169,7 +171,8 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
     }
     submits(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
     lifecycles(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
-    pick_ups(args, Site::sqlite(args).await?, "sqlite", report).await
+    pick_ups(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    http::figures(args, Site::sqlite(args).await?, "sqlite", report).await
 }
 
 fn depths(quick: bool) -> Vec<(u64, u32)> {

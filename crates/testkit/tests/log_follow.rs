@@ -45,7 +45,12 @@ on_both! {
         let mut follower = follow(&world.engine, None).await;
         assert_eq!(world.engine.followers(), 1);
         let id = world.submit_one("acme", "doc-1").await.id;
-        let seen = next(&mut follower).await;
+        // While a transaction is open, another test's among them, "now" is where it began: what was set up just before may come first.
+        let mut seen = next(&mut follower).await;
+        while seen.iter().all(|entry| entry.item.is_none()) {
+            seen = next(&mut follower).await;
+        }
+        seen.retain(|entry| entry.item.is_some());
         assert_eq!((actions(&seen), seen[0].item), (vec!["item.submitted"], Some(id)));
         let job = world.claim_one("w1").await;
         world.complete(job.id, job.token).await.unwrap();

@@ -33,6 +33,11 @@ const LOOK_AT_ALL: [(&str, &str); 6] = [
     ("holes_sweep", "goes over the holes, which it removes"),
     ("lane_set_strict", "changes every lane of the pipeline"),
     ("log_stream", "reads the log from a position on"),
+    (
+        "depth_",
+        "sums over the lanes, once in some seconds at most, for the metrics",
+    ),
+    ("key_any", "asks whether there is any key, and stops at the first"),
 ];
 
 fn looks_at_all(name: &str) -> bool {

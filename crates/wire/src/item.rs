@@ -86,7 +86,7 @@ pub struct Submit {
 }
 
 /// A submitted item that was taken, or was there already.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Submitted {
@@ -102,19 +102,13 @@ pub struct Submitted {
 }
 
 /// What a submission says of its item; `GET /api/v1/items/{id}` tells the rest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SubmittedItem {
-    /// Its id.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Id))]
-    pub id: ItemId,
-    /// Its collection.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
-    pub collection_id: String,
-    /// The caller's id.
-    #[cfg_attr(feature = "openapi", schema(required))]
-    pub external_id: Option<String>,
+    /// What a list says of it.
+    #[serde(flatten)]
+    pub summary: ItemSummary,
     /// Its job, where this call made one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Id>))]

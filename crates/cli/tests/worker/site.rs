@@ -181,7 +181,13 @@ impl Site {
             .items_submit("c", vec![item], None)
             .await
             .expect("it is answered");
-        results.remove(0).expect("it is taken").item.id.to_string()
+        results
+            .remove(0)
+            .expect("it is taken")
+            .item
+            .summary
+            .id
+            .to_string()
     }
 
     /// Waits until an item is in a state.

@@ -32,7 +32,7 @@ pub struct Follower {
 }
 
 impl Engine {
-    /// Follows the log of a tenant from after a position, or from now on.
+    /// Follows the log of a tenant from after a position, or from now on; while a transaction is open, "now" is when it began.
     pub async fn follow(
         &self,
         scope: &Scope,

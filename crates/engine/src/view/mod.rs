@@ -5,3 +5,4 @@ pub(crate) mod depth;
 pub(crate) mod explain;
 pub(crate) mod item;
 pub(crate) mod position;
+pub(crate) mod submitted;

@@ -63,8 +63,8 @@ pub(crate) struct EventsQuery {
 /// Follow the log.
 ///
 /// Each event has the entry's `id`, its action as `event` and the entry as `data`. With `Last-Event-ID` it
-/// goes on after that entry; otherwise it begins now. Whoever watches an item also gets `event: position`
-/// when its place changes. The server ends a stream now and then; a client comes back by itself and misses
+/// goes on after that entry; otherwise it begins now, or, while a transaction is open, where that one began.
+/// Whoever watches an item also gets `event: position` when its place changes. The server ends a stream now and then; a client comes back by itself and misses
 /// nothing.
 #[utoipa::path(
     get, path = "/api/v1/events", tag = "Log", operation_id = "follow",

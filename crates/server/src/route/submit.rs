@@ -4,12 +4,14 @@ use axum::extract::State;
 use axum::response::Response;
 use docket_core::item::{ItemDetails, OnConflict};
 use docket_core::name::CollectionId;
-use docket_engine::{Submit, SubmitItem};
+use docket_core::{Refusal, Refused};
+use docket_engine::{Submit, SubmitItem, SubmittedItem};
 use docket_wire::batch::Is;
 use docket_wire::item as wire;
 use docket_wire::schema;
 use docket_wire::{Outcome, Results};
 
+use super::view;
 use crate::caller::{As, Producing};
 use crate::error::{ApiResult, refused_entry};
 use crate::extract::{BatchJson, Json, PathParam};
@@ -59,33 +61,34 @@ pub(crate) async fn submit(
     BatchJson(body): BatchJson<wire::Submit>,
 ) -> ApiResult<Response> {
     let scope = caller.scope_of_collection(&state, &collection).await?;
-    let external_ids: Vec<_> = body.items.iter().map(|item| item.external_id.clone()).collect();
     let call = Submit {
-        collection: collection.clone(),
+        collection,
         items: body.items.into_iter().map(read).collect(),
         idempotency_key,
     };
     let answer = state.engine().submit(&scope, call).await?;
-    let mut external_ids = external_ids.into_iter();
-    let show = |result: docket_core::Refused<docket_engine::SubmittedItem>| {
-        let external_id = external_ids.next().flatten();
-        match result {
+    let ids = answer.results.iter().flatten().map(|taken| taken.id).collect();
+    let items = state.engine().items_by_id(&scope, ids).await?;
+    let show = |result: Refused<SubmittedItem>| {
+        let found = result.and_then(|taken| match items.get(&taken.id) {
+            Some(item) => Ok((taken, item)),
+            // The answer to an earlier call, whose item is no longer kept.
+            None => Err(Refusal::not_found("item", &taken.id)),
+        });
+        Ok(match found {
             Err(refusal) => Outcome::Refused(refused_entry(&refusal)),
-            Ok(taken) => Outcome::Taken(wire::Submitted {
+            Ok((taken, item)) => Outcome::Taken(wire::Submitted {
                 ok: Is,
                 item: wire::SubmittedItem {
-                    id: taken.id,
-                    collection_id: collection.as_str().to_owned(),
-                    // The answer to an earlier call is about that call's items.
-                    external_id: external_id.filter(|_| !answer.request_differs),
+                    summary: view::summary(item)?,
                     job_id: taken.job,
                 },
                 duplicate: taken.duplicate,
                 versioned: taken.versioned,
             }),
-        }
+        })
     };
-    let results = answer.results.into_iter().map(show).collect();
+    let results = answer.results.into_iter().map(show).collect::<ApiResult<_>>()?;
     Ok(marked(
         answer.replayed,
         answer.request_differs,

@@ -17,7 +17,7 @@ fn the_committed_document_is_what_is_served() {
     assert!(
         committed == served,
         "openapi.json is not what the code serves; write it anew by\n    \
-         DOCKET_WRITE_OPENAPI=1 cargo test -p docket-server --test openapi\nand look at what changed"
+         DOCKET_WRITE_OPENAPI=1 cargo test -p docket-server --test http\nand look at what changed"
     );
 }
 

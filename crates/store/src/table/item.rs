@@ -23,6 +23,16 @@ from item i join collection c on c.collection_key = i.collection_key
 left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
 where i.collection_key = $1 and i.id = $2";
+    GET_MANY = postgres "item_get_many" "
+select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
+       i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
+       i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
+       c.id, c.tenant_id, j.state, h.kind, j.to_review
+from unnest($2::uuid[]) as q (id)
+cross join lateral (select * from item i where i.collection_key = $1 and i.id = q.id limit 1) i
+join collection c on c.collection_key = i.collection_key
+left join lateral (select * from job j where j.lane_key = i.lane_key and j.seq = i.job_seq limit 1) j on true
+left join lateral (select * from hold h where h.lane_key = i.lane_key and h.seq = i.job_seq limit 1) h on true";
     LIST = portable "item_list" "
 select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
        i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
@@ -149,6 +159,20 @@ pub async fn get(tx: &mut Tx, id: ItemId) -> Result<Option<Item>> {
         .await?
         .map(read)
         .transpose()
+}
+
+/// Those of these items of a collection that are there, in no order.
+pub async fn get_many(tx: &mut Tx, collection: CollectionKey, ids: &[ItemId]) -> Result<Vec<Item>> {
+    if let Driver::Postgres(_) = tx.driver {
+        let ids = Value::Uuids(ids.iter().map(|id| id.uuid()).collect());
+        let rows = tx.rows(&GET_MANY, params![collection, ids]).await?;
+        return rows.into_iter().map(read).collect();
+    }
+    let mut items = Vec::with_capacity(ids.len());
+    for id in ids {
+        items.extend(get(tx, *id).await?);
+    }
+    Ok(items)
 }
 
 /// Locks an item, so that what is read of it after stays true; whether it is there.

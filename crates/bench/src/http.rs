@@ -1,0 +1,126 @@
+//! What HTTP costs: the same claiming and completing through a server and its client, beside the engine directly, in one process.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use docket_access::{Access, AccessConfig};
+use docket_client::Client;
+use docket_core::access::Role;
+use docket_core::scope::Operator;
+use docket_engine::NewKey;
+use docket_server::{AppState, ServerConfig};
+use docket_wire::job::{Claim, ClaimedJob, Complete};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::Args;
+use crate::measure::{Latencies, Measured, Run, measure};
+use crate::report::Report;
+use crate::seed::{Seed, fill};
+use crate::site::{PIPELINE, Site};
+use crate::work;
+
+/// As many connections as the figures are about.
+const CONNECTIONS: usize = 16;
+const LANES: u32 = 1_000;
+
+/// For each batch size the engine's figure, and HTTP's as a part of it.
+pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut Report) -> Result<()> {
+    const ASKED: &str = "over HTTP";
+    if !args.wants(&format!("{on}: claim+complete {ASKED}")) {
+        return site.close().await;
+    }
+    site.start_background().await?;
+    for batch in [1, 10, 100] {
+        let jobs = if args.quick { 60_000 } else { 200_000 };
+        let seed = || Seed {
+            lanes: LANES,
+            limit: 5,
+            jobs,
+        };
+        let direct = format!("{on}: claim+complete on the engine, {CONNECTIONS}×{batch}");
+        fill(&site, seed()).await?;
+        let measured = work::drain(&site, &direct, CONNECTIONS, batch, args.window()).await?;
+        report.add(&direct, &measured, None, &[]);
+        fill(&site, seed()).await?;
+        let name = format!("{on}: claim+complete {ASKED}, {CONNECTIONS}×{batch}");
+        let measured = drain(&site, &name, batch, args.window()).await?;
+        report.add(&name, &measured, None, &[&direct]);
+    }
+    site.close().await
+}
+
+async fn drain(site: &Site, name: &str, batch: u32, window: Duration) -> Result<Measured> {
+    let key = NewKey {
+        role: Role::Worker,
+        tenant: None,
+        subject: "bench".to_owned(),
+    };
+    let key = site.engine.key_create(&Operator::system(), key).await?.key;
+    let access = Access::new(site.engine.clone(), AccessConfig::default())?;
+    let state = AppState::new(site.engine.clone(), access, ServerConfig::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let client = Client::new(
+        format!("http://{}", listener.local_addr()?),
+        Some(key.reveal().to_owned()),
+    )?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let routes = docket_server::router(state.clone());
+    let server = tokio::spawn(async move {
+        docket_server::serve(listener, state, routes, async { drop(stopped.await) }).await;
+    });
+    let measured = measure(name, window, |run| {
+        (0..CONNECTIONS)
+            .map(|worker| drain_one(client.clone(), run.clone(), worker, batch))
+            .collect()
+    })
+    .await?;
+    drop(client);
+    drop(stop);
+    server.await?;
+    Ok(measured)
+}
+
+async fn drain_one(client: Client, run: Run, worker: usize, batch: u32) -> Result<Latencies> {
+    let mut latencies = Latencies::new()?;
+    let claim = Claim {
+        pipeline: PIPELINE.to_owned(),
+        worker_id: format!("w{worker}"),
+        limit: batch,
+        lease_seconds: None,
+        wait_seconds: None,
+    };
+    let mut empty = 0;
+    while run.goes_on() {
+        let began = Instant::now();
+        let jobs = client.claim(&claim).await?;
+        if jobs.is_empty() {
+            empty += 1;
+            if empty > 200 {
+                run.end();
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            continue;
+        }
+        empty = 0;
+        latencies.add(began.elapsed());
+        let done = jobs.iter().map(completed).collect();
+        for result in client.complete(done).await? {
+            result.context("a job that was just claimed is completed")?;
+        }
+        run.add(jobs.len());
+    }
+    Ok(latencies)
+}
+
+fn completed(job: &ClaimedJob) -> Complete {
+    Complete {
+        job_id: job.job_id.uuid(),
+        lease_token: job.lease_token,
+        result: None,
+        fields: None,
+        display_payload: None,
+        line_item_count: None,
+        total_amount: None,
+    }
+}
