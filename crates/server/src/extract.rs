@@ -78,6 +78,7 @@ where
     T: DeserializeOwned + Send + 'static,
 {
     check_is_json(request.headers())?;
+    check_plain(request.headers())?;
     let read = read_body(request.into_body(), limit);
     let bytes = tokio::time::timeout(state.config().body_timeout, read)
         .await
@@ -105,6 +106,17 @@ fn check_is_json(headers: &HeaderMap) -> ApiResult<()> {
         other => format!("the body needs Content-Type: application/json, not '{other}'"),
     };
     Err(ApiError::MediaType(said))
+}
+
+/// Bodies are taken as they are: what they unpack to would have no bound.
+pub(crate) fn check_plain(headers: &HeaderMap) -> ApiResult<()> {
+    match one_header(headers, &header::CONTENT_ENCODING)? {
+        None => Ok(()),
+        Some(word) if word.trim().eq_ignore_ascii_case("identity") => Ok(()),
+        Some(_) => Err(ApiError::MediaType(
+            "a body with Content-Encoding is not taken; send it as it is".to_owned(),
+        )),
+    }
 }
 
 async fn read_body(body: Body, limit: usize) -> ApiResult<Bytes> {

@@ -4,4 +4,5 @@ pub(crate) mod content;
 pub(crate) mod depth;
 pub(crate) mod explain;
 pub(crate) mod item;
+pub(crate) mod items;
 pub(crate) mod position;

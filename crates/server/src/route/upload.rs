@@ -29,7 +29,7 @@ use super::view;
 use crate::caller::{As, Producing};
 use crate::disposition;
 use crate::error::{ApiError, ApiResult};
-use crate::extract::{Json, PathParam, Query, one_header};
+use crate::extract::{Json, PathParam, Query, check_plain, one_header};
 use crate::idempotency::{IdempotencyKey, marked};
 use crate::openapi::{Conflicts, IdempotencyHeader, Missing, UploadHeaders};
 use crate::state::AppState;
@@ -105,6 +105,7 @@ async fn take(
         ..ItemDetails::default()
     };
     let headers = request.headers();
+    check_plain(headers)?;
     let media_type = one_header(headers, &header::CONTENT_TYPE)?
         .unwrap_or(ANY_TYPE)
         .to_owned();
