@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::error::{ApiError, ApiResult};
 use crate::state::AppState;
+use crate::strict::Strict;
 
 /// From this size on JSON is read away from the threads that serve others.
 const READ_ASIDE: usize = 256 << 10;
@@ -132,12 +133,14 @@ async fn read_body(body: Body, limit: usize) -> ApiResult<Bytes> {
 
 /// Reads JSON; only what cannot be read is read again, for its place.
 pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
-    let first: serde_json::Error = match serde_json::from_slice(bytes) {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = T::deserialize(Strict(&mut reader)).and_then(|read| reader.end().map(|()| read));
+    let first: serde_json::Error = match read {
         Ok(read) => return Ok(read),
         Err(error) => error,
     };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut reader) else {
+    let Err(error) = serde_path_to_error::deserialize::<_, T>(Strict(&mut reader)) else {
         // What was read is right, and more follows.
         return Err(ApiError::malformed("body", first.to_string()));
     };

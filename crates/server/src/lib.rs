@@ -24,6 +24,7 @@ mod route;
 mod router;
 mod serve;
 pub mod state;
+mod strict;
 
 pub use layer::Observed;
 pub use router::router;

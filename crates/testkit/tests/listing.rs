@@ -117,6 +117,7 @@ on_both! {
         assert_eq!((first.answer, first.replayed, again.replayed, again.request_differs), (again.answer, false, true, false));
         let other = engine.pause_once(&who, PauseTarget::All, "why", key()).await.unwrap();
         assert_eq!((other.answer, other.request_differs), (first.answer, true));
+        world.clock.advance_ms(1);
         let all = engine.pause_once(&who, PauseTarget::All, "why", None).await.unwrap().answer;
         let page = engine.pauses_page(&who, None, 1).await.unwrap();
         assert_eq!((page.items[0].pipeline.as_deref(), page.items[0].tenant_id.as_deref()), (Some("work"), Some("acme")));

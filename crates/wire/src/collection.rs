@@ -122,7 +122,7 @@ impl Default for ReviewPolicy {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NotifyPolicy {
     /// `email:a@example.com`, `webhook:https://…`
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::ShortText>, max_items = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Recipient>, max_items = 100))]
     pub recipients: Vec<String>,
     /// About which outcomes.
     #[cfg_attr(feature = "openapi", schema(max_items = 3))]

@@ -120,11 +120,13 @@ on_both! {
         running.end().await;
     }
 
-    async fn packed_bodies_are_refused_in_words(world: &World) {
+    async fn packed_bodies_and_objects_without_names_are_refused_in_words(world: &World) {
         let site = Site::new(world).await;
         let packed = site.call("worker", "POST", "/internal/v1/jobs/claim").header("content-encoding", "gzip");
         let detail = packed.json(json!({ "pipeline": "work", "workerId": "w" })).send().await.problem(415, "unsupported_media_type");
         assert!(detail.contains("Content-Encoding"), "{detail}");
+        let listed = json!({ "items": [["INV-1", { "total": 1 }]] });
+        site.post("acme", "/api/v1/collections/acme/items", listed).await.wrong_at("items[0]");
         site.upload(b"packed").header("content-encoding", "gzip").send().await.problem(415, "unsupported_media_type");
         assert_eq!(site.upload(b"plain").header("content-encoding", "identity").send().await.status, 201);
     }

@@ -27,6 +27,7 @@ on_both! {
             ("{", "body"),
             ("", "body"),
             ("[]", "body"),
+            (r#"["work", "w"]"#, "body"),
             ("null", "body"),
             (r#"{"pipeline":"work","workerId":"w"} more"#, "body"),
             ("\u{feff}{}", "body"),
