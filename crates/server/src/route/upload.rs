@@ -128,7 +128,7 @@ async fn take(
     };
     match pour(state, &mut upload, request.into_body()).await {
         Ok(()) => {
-            let item = upload.finish().await?;
+            let item = upload.finish().await.map_err(said_in_headers)?;
             Ok((show(state, &scope, &item).await?, true))
         }
         Err(error) => {
@@ -205,13 +205,23 @@ async fn take_form(
     };
     match ended {
         Ok(()) => {
-            let item = upload.finish().await?;
+            let item = upload.finish().await.map_err(said_in_headers)?;
             Ok((show(state, scope, &item).await?, true))
         }
         Err(error) => {
             upload.abort().await?;
             Err(error)
         }
+    }
+}
+
+/// What the engine calls the digest is a header here.
+fn said_in_headers(error: docket_engine::Error) -> ApiError {
+    match error {
+        docket_engine::Error::Refused(Refusal::Invalid { path, problem }) if path == "digest" => {
+            ApiError::malformed("Repr-Digest", problem)
+        }
+        other => other.into(),
     }
 }
 
