@@ -215,7 +215,6 @@ fn memory(server: &Server, line: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stdout, reason = "figures for whoever looks")]
 async fn memory_stays_flat_while_a_gigabyte_is_taken() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let database = Database::sqlite();
