@@ -54,11 +54,19 @@ pub(crate) fn in_order(calls: &[Call]) {
     }
 }
 
-/// How many claims were asked and answered between the submission of a tenant's single job and its start (P3).
-pub(crate) fn overtaken(calls: &[Call], tenant: usize, submitted: Instant) -> usize {
-    let mine = |call: &&Call| call.told >= submitted && call.jobs.iter().any(|(of, _, _)| *of == tenant);
-    let started = calls.iter().filter(mine).min_by_key(|call| call.told);
-    let started = started.expect("the job was started").told;
-    let between = |call: &&Call| call.asked > submitted && call.told < started;
-    calls.iter().filter(between).count()
+/// How many claims were asked and answered between each submission of a tenant's single jobs and its start (P3). The jobs were
+/// submitted one after the other; one may be started before its producer is told.
+pub(crate) fn overtaken(calls: &[Call], tenant: usize, submitted: &[Instant]) -> Vec<usize> {
+    let mine = |call: &Call| {
+        let jobs = call.jobs.iter().filter(|(of, _, _)| *of == tenant);
+        let told = call.told;
+        jobs.map(|(_, job, _)| (job.seq().0, told)).collect::<Vec<_>>()
+    };
+    let started: BTreeMap<u64, Instant> = calls.iter().flat_map(mine).collect();
+    assert_eq!(started.len(), submitted.len(), "each was started");
+    let count = |(submitted, started): (&Instant, &Instant)| {
+        let between = |call: &&Call| call.asked > *submitted && call.told < *started;
+        calls.iter().filter(between).count()
+    };
+    submitted.iter().zip(started.values()).map(count).collect()
 }

@@ -55,13 +55,12 @@ async fn two_servers_on_one_postgres_share_lanes_exactly_under_load() {
         .count();
     assert_eq!(once_each(&calls), submitted, "each job was given out once");
     in_order(&calls);
-    for submitted in single {
-        let overtaken = overtaken(&calls, QUIET, submitted);
-        assert!(
-            overtaken <= 2 * WORKERS,
-            "{overtaken} claims came before a single job"
-        );
-    }
+    let overtaken = overtaken(&calls, QUIET, &single);
+    let most = overtaken.iter().max().copied().unwrap_or(0);
+    assert!(
+        most <= 2 * WORKERS,
+        "claims that came before a single job: {overtaken:?}"
+    );
     assert!(submitted > 1_000, "{submitted} jobs are no load");
     for server in servers {
         let logs = server.stop();
