@@ -164,10 +164,9 @@ async fn steps_are_kept_and_a_killed_worker_loses_none() {
     }
     worker.signal("-KILL");
     worker.end().await;
-    std::process::Command::new("kill")
-        .args(["-9", &format!("-{child}")])
-        .status()
-        .expect("kill can be run");
+    // Not by the program `kill`: some versions read "-1234" as "-1", which is everybody.
+    let group = rustix::process::Pid::from_raw(child.parse().expect("it is a number")).expect("it is not 0");
+    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).expect("the group is there");
     let exec = format!(
         "cat > {0}; \"$DOCKET_BIN\" step extract --output '{{\"total\": 5}}' || exit 65; echo '{{\"done\": true}}'",
         again.display()
