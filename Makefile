@@ -7,10 +7,10 @@ SHELL := /bin/bash
 # A fresh rustup is often not on the PATH of a non-login shell; what is on the PATH already wins.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-# Arguments for `make run` and `make bench`, for example: make bench ARGS=--quick
+# Arguments for `make run`, `make bench` and `make fuzz`, for example: make bench ARGS=--quick
 ARGS ?=
 
-.PHONY: help run demo test lint check bench fmt clean-clusters
+.PHONY: help run demo test fuzz lint check bench fmt clean-clusters
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,8 +24,14 @@ demo: ## Build Docket and show it at work in the terminal (ARGS=... is passed on
 	cargo run --release --locked -p docket-cli -- demo $(ARGS)
 
 test: check ## Every check, then every test on SQLite and on a throw-away PostgreSQL
-	@scripts/setup postgres promtool pyjwt curl
+	@scripts/setup postgres promtool pyjwt curl schemathesis
 	scripts/with-postgres cargo test --workspace --locked
+	scripts/schemathesis --seed 1 --examples 15
+
+fuzz: ## Call a running server with anything, by its OpenAPI document (ARGS='--examples 2000 --seed 7')
+	@scripts/setup rust cc python schemathesis
+	cargo build --release --locked -p docket-cli
+	scripts/schemathesis --binary target/release/docket --examples 500 $(ARGS)
 
 lint: check ## Format, clippy, guarantees, tidy; and cargo-deny where it is installed
 	@if cargo deny --version >/dev/null 2>&1; then \

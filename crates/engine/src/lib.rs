@@ -102,4 +102,5 @@ pub use processing::release::Release;
 pub use processing::step::StepDone;
 pub use view::content::ContentView;
 pub use view::explain::{Explanation, Holder};
-pub use view::item::{ItemFilter, ItemPage, ItemView, JobView, StepView};
+pub use view::item::{ItemView, JobView, StepView};
+pub use view::items::{ItemFilter, ItemPage};

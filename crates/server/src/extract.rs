@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::error::{ApiError, ApiResult};
 use crate::state::AppState;
+use crate::strict::Strict;
 
 /// From this size on JSON is read away from the threads that serve others.
 const READ_ASIDE: usize = 256 << 10;
@@ -78,6 +79,7 @@ where
     T: DeserializeOwned + Send + 'static,
 {
     check_is_json(request.headers())?;
+    check_plain(request.headers())?;
     let read = read_body(request.into_body(), limit);
     let bytes = tokio::time::timeout(state.config().body_timeout, read)
         .await
@@ -107,6 +109,17 @@ fn check_is_json(headers: &HeaderMap) -> ApiResult<()> {
     Err(ApiError::MediaType(said))
 }
 
+/// Bodies are taken as they are: what they unpack to would have no bound.
+pub(crate) fn check_plain(headers: &HeaderMap) -> ApiResult<()> {
+    match one_header(headers, &header::CONTENT_ENCODING)? {
+        None => Ok(()),
+        Some(word) if word.trim().eq_ignore_ascii_case("identity") => Ok(()),
+        Some(_) => Err(ApiError::MediaType(
+            "a body with Content-Encoding is not taken; send it as it is".to_owned(),
+        )),
+    }
+}
+
 async fn read_body(body: Body, limit: usize) -> ApiResult<Bytes> {
     match Limited::new(body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
@@ -120,17 +133,14 @@ async fn read_body(body: Body, limit: usize) -> ApiResult<Bytes> {
 
 /// Reads JSON; only what cannot be read is read again, for its place.
 pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
-    // Every request is an object; a list of its values in their order would be read, too.
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first.is_some_and(|byte| *byte != b'{') {
-        return Err(ApiError::malformed("body", "must be a JSON object"));
-    }
-    let first: serde_json::Error = match serde_json::from_slice(bytes) {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = T::deserialize(Strict(&mut reader)).and_then(|read| reader.end().map(|()| read));
+    let first: serde_json::Error = match read {
         Ok(read) => return Ok(read),
         Err(error) => error,
     };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let Err(error) = serde_path_to_error::deserialize::<_, T>(&mut reader) else {
+    let Err(error) = serde_path_to_error::deserialize::<_, T>(Strict(&mut reader)) else {
         // What was read is right, and more follows.
         return Err(ApiError::malformed("body", first.to_string()));
     };

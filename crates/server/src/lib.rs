@@ -25,6 +25,7 @@ mod router;
 mod serve;
 mod stall;
 pub mod state;
+mod strict;
 
 pub use layer::Observed;
 pub use router::router;

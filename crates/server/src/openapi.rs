@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use docket_wire::{Code, Problem};
 use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::{Schema, SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, HeaderBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
@@ -63,6 +64,11 @@ fn complete(document: &mut OpenApi) {
     for (path, item) in &mut document.paths.paths {
         let open = !path.starts_with("/api/") && !path.starts_with("/internal/");
         for operation in operations(item) {
+            for parameter in operation.parameters.iter_mut().flatten() {
+                if let RefOr::T(parameter) = parameter {
+                    parameter.schema = parameter.schema.take().map(never_null);
+                }
+            }
             add_problem(operation, 500, Code::Internal, "A fault of the server.");
             if open {
                 operation.security = Some(Vec::new());
@@ -110,6 +116,28 @@ fn complete(document: &mut OpenApi) {
                 );
             }
         }
+    }
+}
+
+/// A parameter is there or left out; only a body can say null.
+fn never_null(schema: RefOr<Schema>) -> RefOr<Schema> {
+    let is_null = |schema: &RefOr<Schema>| matches!(schema, RefOr::T(Schema::Object(object)) if object.schema_type == SchemaType::Type(Type::Null));
+    match schema {
+        RefOr::T(Schema::Object(mut object)) => {
+            if let SchemaType::Array(types) = &object.schema_type {
+                let rest = types.iter().find(|kind| **kind != Type::Null).cloned();
+                object.schema_type = rest.map_or(SchemaType::AnyValue, SchemaType::Type);
+            }
+            RefOr::T(Schema::Object(object))
+        }
+        RefOr::T(Schema::OneOf(mut one_of)) => {
+            one_of.items.retain(|item| !is_null(item));
+            match one_of.items.len() {
+                1 => one_of.items.remove(0),
+                _ => RefOr::T(Schema::OneOf(one_of)),
+            }
+        }
+        other => other,
     }
 }
 
@@ -185,7 +213,7 @@ pub(crate) struct IdempotencyHeader {
         rename = "Idempotency-Key",
         min_length = 1,
         max_length = 512,
-        pattern = r"^[\x21-\x7e]+$"
+        pattern = r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"
     )]
     key: Option<String>,
 }
@@ -222,11 +250,11 @@ pub(crate) struct UploadHeaders {
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes what the handler reads")]
 pub(crate) struct RangeHeaders {
-    /// The part that is wanted: `bytes=0-1023`.
-    #[param(rename = "Range", pattern = r"^bytes=\d{1,15}-\d{0,15}$")]
+    /// The part that is wanted: `bytes=0-1023`. What cannot be read as one part is passed over, as HTTP has it.
+    #[param(rename = "Range", example = "bytes=0-1023")]
     range: Option<String>,
     /// The `ETag` of what is there already.
-    #[param(rename = "If-None-Match", pattern = "^\"[0-9a-f]{64}\"$")]
+    #[param(rename = "If-None-Match")]
     none_match: Option<String>,
 }
 

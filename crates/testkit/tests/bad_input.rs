@@ -177,7 +177,7 @@ on_both! {
             assert_eq!(code(engine.fields_correct(&World::scope("acme"), id, corrections).await), "validation_failed", "correct {n}");
         }
         for limit in [0, 201] {
-            let filter = ItemFilter { collection: names::collection("acme"), status: None, before: None, limit };
+            let filter = ItemFilter { collection: Some(names::collection("acme")), status: None, external_id: None, before: None, limit };
             assert_eq!(code(engine.items(&World::scope("acme"), filter).await), "validation_failed");
         }
         assert_eq!(everything(world, id).await, before);

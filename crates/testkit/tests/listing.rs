@@ -4,9 +4,10 @@
 
 use docket_core::access::Role;
 use docket_core::id::{CollectionKey, ItemId};
+use docket_core::item::ItemStatus;
 use docket_core::pipeline::Pipeline;
 use docket_core::random::SeededRandom;
-use docket_engine::{GetRange, NewKey, PauseTarget};
+use docket_engine::{GetRange, ItemFilter, NewKey, PauseTarget, Submit};
 use docket_testkit::{World, names, on_both};
 
 fn code<T: std::fmt::Debug>(result: docket_engine::Result<T>) -> &'static str {
@@ -38,6 +39,61 @@ on_both! {
         assert_eq!(code(engine.tenant(&who, &names::tenant("none")).await), "not_found");
         assert_eq!(code(engine.collection(&who, &names::collection("none")).await), "not_found");
         assert_eq!(code(engine.pipeline_view(&who, &names::pipeline("none")).await), "not_found");
+    }
+
+    async fn a_tenants_items_are_listed_over_its_collections_newest_first(world: &World) {
+        world.lanes(2, &["acme", "zeta"]).await;
+        for id in ["second", "third", "empty"] {
+            world.collection(id, "acme", None).await;
+        }
+        let submit = |collection: &'static str, external_id: String| {
+            let call = Submit {
+                collection: names::collection(collection),
+                items: vec![World::item(&external_id)],
+                idempotency_key: None,
+            };
+            async move {
+                let mut answer = world.engine.submit(&World::scope("acme"), call).await.unwrap();
+                answer.results.remove(0).unwrap().id
+            }
+        };
+        let mut made = Vec::new();
+        for n in 0..70 {
+            // Runs of one collection longer than a piece, and turns between them.
+            let collection = if n < 30 { "acme" } else { ["acme", "second", "third"][n % 3] };
+            made.push(submit(collection, format!("e{n}")).await);
+            world.clock.advance_ms(1);
+        }
+        let same = submit("second", "e1".to_owned()).await;
+        world.submit_one("zeta", "e1").await;
+        made.push(same);
+        made.reverse();
+        let scope = World::scope("acme");
+        let filter = |collection: Option<&str>, external_id: Option<&str>, limit| ItemFilter {
+            collection: collection.map(names::collection), status: None, external_id: external_id.map(str::to_owned), before: None, limit,
+        };
+        let mut listed = Vec::new();
+        let mut next = None;
+        loop {
+            let page = world.engine.items(&scope, ItemFilter { before: next, ..filter(None, None, 9) }).await.unwrap();
+            listed.extend(page.items.iter().map(|item| item.id));
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, made);
+        let ids = |page: docket_engine::ItemPage| page.items.iter().map(|item| item.id).collect::<Vec<_>>();
+        let both = world.engine.items(&scope, filter(None, Some("e1"), 9)).await.unwrap();
+        assert_eq!(ids(both), [same, made[made.len() - 2]]);
+        let one = world.engine.items(&scope, filter(Some("second"), Some("e1"), 9)).await.unwrap();
+        assert_eq!(ids(one), [same]);
+        assert!(world.engine.items(&scope, filter(Some("empty"), Some("e1"), 9)).await.unwrap().items.is_empty());
+        assert_eq!(code(world.engine.items(&scope, filter(Some("zeta"), None, 9)).await), "not_found");
+        let status = |status| ItemFilter { status: Some(status), ..filter(None, None, 200) };
+        let queued = world.engine.items(&scope, status(ItemStatus::Queued)).await.unwrap();
+        let done = world.engine.items(&scope, status(ItemStatus::Completed)).await.unwrap();
+        assert_eq!((queued.items.len() + done.items.len(), queued.next, done.next), (71, None, None));
     }
 
     async fn it_is_known_whose_things_are(world: &World) {

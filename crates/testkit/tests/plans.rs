@@ -20,7 +20,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 const LARGE: [&str; 5] = ["job", "item", "lane", "hold", "log"];
 
 /// Statements that have to look at everything, and why that is right.
-const LOOK_AT_ALL: [(&str, &str); 6] = [
+const LOOK_AT_ALL: [(&str, &str); 8] = [
     ("doctor_", "the doctor recounts everything; that is its task"),
     (
         "items_finished",

@@ -79,7 +79,7 @@ on_both! {
         let before = (world.all_of("acme", own.id).await, world.number("select count(*) from item").await);
         let (engine, zeta, acme) = (&world.engine, World::scope("zeta"), names::collection("acme"));
         not_found("collection", "counts", engine.counts(&zeta, &acme).await);
-        let filter = ItemFilter { collection: acme.clone(), status: None, before: None, limit: 10 };
+        let filter = ItemFilter { collection: Some(acme.clone()), status: None, external_id: None, before: None, limit: 10 };
         not_found("collection", "items", engine.items(&zeta, filter).await);
         not_found("collection", "item_by_external_id", engine.item_by_external_id(&zeta, &acme, "doc-1").await);
         let call = Submit { collection: acme.clone(), items: vec![World::item("doc-2")], idempotency_key: None };
@@ -123,7 +123,7 @@ on_both! {
         }
         assert_eq!(ids.len(), 6);
         for tenant in ["acme", "zeta"] {
-            let filter = ItemFilter { collection: names::collection(tenant), status: None, before: None, limit: 200 };
+            let filter = ItemFilter { collection: Some(names::collection(tenant)), status: None, external_id: None, before: None, limit: 200 };
             let page = world.engine.items(&World::scope(tenant), filter).await.unwrap();
             assert_eq!(page.items.len(), 3);
             assert!(page.items.iter().all(|item| item.tenant_id == tenant));

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::whole::whole_or_none;
+
 /// The order in which reviews are offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -94,7 +96,7 @@ pub struct ReviewPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,
     /// How often a review may come back unfinished before a lead has to look at it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1_000))]
     pub max_retries: Option<u32>,
 }
@@ -120,7 +122,7 @@ impl Default for ReviewPolicy {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NotifyPolicy {
     /// `email:a@example.com`, `webhook:https://…`
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::ShortText>, max_items = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Recipient>, max_items = 100))]
     pub recipients: Vec<String>,
     /// About which outcomes.
     #[cfg_attr(feature = "openapi", schema(max_items = 3))]

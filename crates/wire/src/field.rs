@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::time::Time;
+use crate::whole::whole;
 
 /// Where on the document a value was read, in fractions of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +17,7 @@ pub struct Region {
         feature = "openapi",
         schema(minimum = 1, maximum = 4_294_967_295_u32, example = 1)
     )]
+    #[serde(deserialize_with = "whole")]
     pub page: u32,
     /// The left edge.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1, example = 0.1))]

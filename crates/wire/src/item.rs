@@ -9,6 +9,7 @@ use crate::batch::Is;
 use crate::field::{Field, MachineField};
 use crate::job::Job;
 use crate::time::Time;
+use crate::whole::whole_or_none;
 
 /// What an item consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +61,11 @@ pub struct SubmitItem {
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
     pub confidence: Option<f64>,
     /// How much there is to review.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "whole_or_none"
+    )]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 4_294_967_295_u32))]
     pub line_item_count: Option<u32>,
     /// What it is worth.

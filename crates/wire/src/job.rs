@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::batch::Is;
 use crate::field::MachineField;
 use crate::time::Time;
+use crate::whole::{whole, whole_or_none};
 
 /// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -124,7 +125,7 @@ pub struct Claim {
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
     pub worker_id: String,
     /// How many at the most.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "whole")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000, default = 1))]
     pub limit: u32,
     /// For how long; the pipeline's own lease where nothing is said.
@@ -135,6 +136,10 @@ pub struct Claim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 60))]
     pub wait_seconds: Option<f64>,
+}
+
+fn lease_token<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<LeaseToken, D::Error> {
+    whole(deserializer).map(LeaseToken)
 }
 
 const fn one() -> u32 {
@@ -231,6 +236,7 @@ pub struct Heartbeat {
     pub job_id: Uuid,
     /// The token that its holder was given.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::LeaseToken))]
+    #[serde(deserialize_with = "lease_token")]
     pub lease_token: LeaseToken,
     /// For how long from now; as long as before where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,6 +263,7 @@ pub struct Extended {
 pub struct StepDone {
     /// The token that the job's holder was given.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::LeaseToken))]
+    #[serde(deserialize_with = "lease_token")]
     pub lease_token: LeaseToken,
     /// What came out: any JSON, at most 1 MiB.
     pub output: Value,
@@ -282,6 +289,7 @@ pub struct Complete {
     pub job_id: Uuid,
     /// The token that its holder was given.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::LeaseToken))]
+    #[serde(deserialize_with = "lease_token")]
     pub lease_token: LeaseToken,
     /// What came out: any JSON, at most 1 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -294,7 +302,11 @@ pub struct Complete {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_payload: Option<Value>,
     /// How much there is to review.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "whole_or_none"
+    )]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 4_294_967_295_u32))]
     pub line_item_count: Option<u32>,
     /// What it is worth.
@@ -338,6 +350,7 @@ pub struct Fail {
     pub job_id: Uuid,
     /// The token that its holder was given.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::LeaseToken))]
+    #[serde(deserialize_with = "lease_token")]
     pub lease_token: LeaseToken,
     /// What went wrong; what is longer than 10,000 characters is cut.
     pub error: String,
@@ -386,6 +399,7 @@ pub struct Release {
     pub job_id: Uuid,
     /// The token that its holder was given.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::LeaseToken))]
+    #[serde(deserialize_with = "lease_token")]
     pub lease_token: LeaseToken,
 }
 

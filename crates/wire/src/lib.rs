@@ -27,6 +27,7 @@ pub mod problem;
 pub mod schema;
 pub mod tenant;
 pub mod time;
+mod whole;
 
 pub use batch::{EntryError, Outcome, Results};
 pub use page::Page;

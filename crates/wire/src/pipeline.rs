@@ -5,6 +5,8 @@ use docket_core::pipeline as core;
 use docket_core::{Refused, name::StepName};
 use serde::{Deserialize, Serialize};
 
+use crate::whole::whole;
+
 /// What becomes of a job whose lease ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -26,12 +28,14 @@ pub struct Backoff {
         feature = "openapi",
         schema(minimum = 0, maximum = 604_800_000, example = 1_000)
     )]
+    #[serde(deserialize_with = "whole")]
     pub base_ms: i64,
     /// No wait is longer; at least `baseMs`.
     #[cfg_attr(
         feature = "openapi",
         schema(minimum = 0, maximum = 604_800_000, example = 300_000)
     )]
+    #[serde(deserialize_with = "whole")]
     pub max_ms: i64,
 }
 
@@ -50,6 +54,7 @@ pub struct PipelinePut {
     pub on_stale: OnStale,
     /// How often a job is tried, the first time included.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100))]
+    #[serde(deserialize_with = "whole")]
     pub max_attempts: u32,
     /// How long a failed attempt waits.
     pub backoff: Backoff,

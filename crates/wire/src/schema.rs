@@ -77,6 +77,10 @@ schemas! {
     FieldName = text(NAME_MAX, TEXT_PATTERN)
         .description(Some("A field's name, without control characters."))
         .examples([serde_json::json!("total")]);
+    /// Whom to tell, and by which channel.
+    Recipient = text(TEXT_MAX, r"^(email|webhook|file):[^\x00-\x1f\x7f-\x9f]+$")
+        .description(Some("A channel and an address in it."))
+        .examples([serde_json::json!("email:a@example.com")]);
     /// A UUID of version 7.
     Id = formatted("uuid")
         .description(Some("An id that Docket has given out."))

@@ -57,6 +57,12 @@ impl<'de> Deserialize<'de> for UploadLimit {
                     .ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(n), &self))
             }
 
+            fn visit_f64<E: de::Error>(self, n: f64) -> Result<UploadLimit, E> {
+                let whole = crate::whole::exact(n).and_then(|n| u64::try_from(n).ok());
+                let whole = whole.ok_or_else(|| E::invalid_value(de::Unexpected::Float(n), &self))?;
+                self.visit_u64(whole)
+            }
+
             fn visit_str<E: de::Error>(self, word: &str) -> Result<UploadLimit, E> {
                 match word {
                     "unlimited" => Ok(UploadLimit::Unlimited),
@@ -107,7 +113,11 @@ pub struct TenantPut {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uploads_per_hour: Option<UploadLimit>,
     /// Its own number of jobs of a lane that run at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::whole::whole_or_none"
+    )]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100_000))]
     pub concurrent_jobs: Option<u32>,
 }

@@ -37,9 +37,21 @@ impl FromStr for Time {
     type Err = jiff::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let at: jiff::Timestamp = text.parse()?;
-        Ok(Timestamp::from_ms(at.as_millisecond()).into())
+        let read: Result<jiff::Timestamp, _> = text.parse();
+        match (read, last_days(text)) {
+            (Err(_), Some(day_before)) if day_before.parse::<jiff::Timestamp>().is_ok() => {
+                Ok(Timestamp::from_ms(i64::MAX).into())
+            }
+            (read, _) => Ok(Timestamp::from_ms(read?.as_millisecond()).into()),
+        }
     }
+}
+
+/// The last two days of the year 9999 cannot be computed with, but people write them for "never": the same time of a day that can.
+fn last_days(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("9999-12-3")?;
+    let rest = rest.strip_prefix(['0', '1'])?;
+    Some(format!("9999-12-01{rest}"))
 }
 
 impl fmt::Display for Time {
@@ -109,6 +121,15 @@ mod tests {
         ] {
             assert!(text.parse::<Time>().is_err(), "{text}");
         }
+        for text in ["9999-12-31T23:59:59.999Z", "9999-12-30T23:59:59-08:00"] {
+            assert_eq!(
+                text.parse::<Time>().unwrap(),
+                Time::from(Timestamp::from_ms(i64::MAX)),
+                "{text}"
+            );
+        }
+        assert!("9999-12-31T25:00:00Z".parse::<Time>().is_err());
+        assert!("9999-12-32T00:00:00Z".parse::<Time>().is_err());
         for ms in [i64::MIN, -1, 0, i64::MAX] {
             let time = Time::from(Timestamp::from_ms(ms));
             assert_eq!(time.to_string().parse::<Time>().unwrap(), time);

@@ -24,8 +24,6 @@ use crate::engine::Engine;
 
 /// The most entries of a page.
 const PAGE_MAX: u64 = 200;
-/// How many rows one page looks at before it is given out as it is.
-const SCAN_MAX: usize = 5_000;
 /// How many runs of an item are followed.
 const RUNS_MAX: usize = 200;
 
@@ -75,28 +73,6 @@ pub struct StepView {
     pub completed_at: Option<Timestamp>,
 }
 
-/// Which items to list.
-#[derive(Clone, Debug)]
-pub struct ItemFilter {
-    /// Of this collection.
-    pub collection: CollectionId,
-    /// In this state.
-    pub status: Option<ItemStatus>,
-    /// Older than this one.
-    pub before: Option<ItemId>,
-    /// At most so many, up to 200.
-    pub limit: u64,
-}
-
-/// A page of items, newest first.
-#[derive(Clone, Debug)]
-pub struct ItemPage {
-    /// The items.
-    pub items: Vec<Item>,
-    /// Where the next page begins; none at the end.
-    pub next: Option<ItemId>,
-}
-
 impl Engine {
     /// An item with all that belongs to it.
     pub async fn item(&self, scope: &Scope, id: ItemId) -> Result<ItemView> {
@@ -131,18 +107,6 @@ impl Engine {
             },
         );
         find.await
-    }
-
-    /// Items of a collection, newest first. A page may be short, even empty, where few items match; `next` tells whether to go on.
-    pub async fn items(&self, scope: &Scope, filter: ItemFilter) -> Result<ItemPage> {
-        if filter.limit == 0 || filter.limit > PAGE_MAX {
-            return Err(Refusal::invalid("limit", format!("must be from 1 to {PAGE_MAX}")).into());
-        }
-        let params = (scope.clone(), filter);
-        self.kernel
-            .store
-            .read("items", params, |tx, p| Box::pin(items(tx, &p.0, &p.1)))
-            .await
     }
 
     /// All runs of an item, latest first.
@@ -237,40 +201,6 @@ pub(crate) async fn collection_of_tenant(
     let own = found.filter(|collection| collection.tenant_id == scope.tenant.as_str());
     own.map(|collection| collection.key)
         .ok_or_else(|| Refusal::not_found("collection", id).into())
-}
-
-async fn items(tx: &mut Tx, scope: &Scope, filter: &ItemFilter) -> Result<ItemPage> {
-    let key = collection_of_tenant(tx, scope, &filter.collection).await?;
-    let mut before = filter.before.unwrap_or_else(ItemId::last);
-    let mut found: Vec<Item> = Vec::new();
-    let mut scanned = 0;
-    while scanned < SCAN_MAX {
-        let page = item::list(tx, key, before, PAGE_MAX).await?;
-        let full = page.len() as u64 == PAGE_MAX;
-        scanned += page.len();
-        for row in page {
-            before = row.id;
-            if filter.status.is_none_or(|status| status == row.status) {
-                found.push(row);
-                if found.len() as u64 == filter.limit {
-                    return Ok(ItemPage {
-                        items: found,
-                        next: Some(before),
-                    });
-                }
-            }
-        }
-        if !full {
-            return Ok(ItemPage {
-                items: found,
-                next: None,
-            });
-        }
-    }
-    Ok(ItemPage {
-        items: found,
-        next: Some(before),
-    })
 }
 
 async fn item_view(tx: &mut Tx, scope: &Scope, id: ItemId, definitions: &Definitions) -> Result<ItemView> {

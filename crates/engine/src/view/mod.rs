@@ -4,5 +4,6 @@ pub(crate) mod content;
 pub(crate) mod depth;
 pub(crate) mod explain;
 pub(crate) mod item;
+pub(crate) mod items;
 pub(crate) mod position;
 pub(crate) mod submitted;

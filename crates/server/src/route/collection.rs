@@ -24,6 +24,8 @@ use crate::state::AppState;
 
 const ROSTER_MAX: usize = 1_000;
 const RECIPIENTS_MAX: usize = 100;
+/// How a recipient begins: the channel that reaches them.
+const CHANNELS: [&str; 3] = ["email:", "webhook:", "file:"];
 const SLA_HOURS_MAX: f64 = 8_760.0;
 
 fn show(view: CollectionView) -> ApiResult<wire::Collection> {
@@ -68,7 +70,11 @@ fn check_review(review: &wire::ReviewPolicy) -> Result<(), Refusal> {
         ));
     }
     for (index, reviewer) in roster.iter().enumerate() {
-        check_name(&format!("review.roster[{index}]"), reviewer)?;
+        let path = format!("review.roster[{index}]");
+        check_name(&path, reviewer)?;
+        if roster[..index].contains(reviewer) {
+            return Err(Refusal::invalid(path, format!("'{reviewer}' is named twice")));
+        }
     }
     if let Some(weights) = &review.weights {
         for (name, weight) in [
@@ -94,9 +100,23 @@ fn check_notify(notify: &wire::NotifyPolicy) -> Result<(), Refusal> {
         return Err(Refusal::invalid("notify", problem));
     }
     for (index, recipient) in notify.recipients.iter().enumerate() {
-        check_text(&format!("notify.recipients[{index}]"), recipient, TEXT_MAX)?;
+        let path = format!("notify.recipients[{index}]");
+        check_text(&path, recipient, TEXT_MAX)?;
+        let channel = CHANNELS
+            .iter()
+            .find_map(|channel| recipient.strip_prefix(channel));
+        if channel.is_none_or(str::is_empty) {
+            let problem = "must be a channel and an address, like email:a@example.com or webhook:https://example.com/told";
+            return Err(Refusal::invalid(path, problem));
+        }
+        if notify.recipients[..index].contains(recipient) {
+            return Err(Refusal::invalid(path, format!("'{recipient}' is named twice")));
+        }
     }
-    Ok(())
+    match (1..notify.on.len()).find(|index| notify.on[..*index].contains(&notify.on[*index])) {
+        Some(index) => Err(Refusal::invalid(format!("notify.on[{index}]"), "is named twice")),
+        None => Ok(()),
+    }
 }
 
 /// Make or change a collection.

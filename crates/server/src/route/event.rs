@@ -70,7 +70,7 @@ pub(crate) struct EventsQuery {
     get, path = "/api/v1/events", tag = "Log", operation_id = "follow",
     params(
         EventsQuery,
-        ("Last-Event-ID" = Option<String>, Header, description = "The last entry that was seen.", pattern = r"^\d{1,18}-\d{1,18}$")
+        ("Last-Event-ID" = Option<String>, Header, description = "The last entry that was seen.", pattern = r"^(\d{1,18}-\d{1,18})?$")
     ),
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream"), Missing)
 )]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::view;
-use crate::caller::{As, Producing, Seeing};
+use crate::caller::{As, Producing, Reach, Seeing};
 use crate::error::ApiResult;
 use crate::extract::{Json, PathParam, Query};
 use crate::idempotency::{IdempotencyKey, marked};
@@ -30,9 +30,12 @@ use crate::state::AppState;
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ItemsQuery {
-    /// Of this collection.
-    #[param(value_type = schema::Name)]
-    collection_id: String,
+    /// Of this tenant, for those who act for the whole deployment; they name it or the collection.
+    #[param(value_type = Option<schema::Name>)]
+    tenant_id: Option<String>,
+    /// Of this collection; of all of the tenant's where nothing is said.
+    #[param(value_type = Option<schema::Name>)]
+    collection_id: Option<String>,
     /// In this state.
     #[param(value_type = Option<schema::ItemStatus>)]
     status: Option<ItemStatus>,
@@ -47,7 +50,7 @@ pub(crate) struct ItemsQuery {
     cursor: Option<String>,
 }
 
-/// List a collection's items, newest first.
+/// List items, newest first: a tenant's, or those of one of its collections.
 ///
 /// A page may be short, even empty, where few items match; `nextCursor` tells whether to go on.
 #[utoipa::path(
@@ -59,36 +62,20 @@ pub(crate) async fn items(
     caller: As<Seeing>,
     Query(query): Query<ItemsQuery>,
 ) -> ApiResult<Json<Page<wire::ItemSummary>>> {
-    let collection = CollectionId::new(query.collection_id)?;
+    let collection = query.collection_id.map(CollectionId::new).transpose()?;
     let before = page::place_of(query.cursor.as_deref())?;
     let limit = page::limit(query.limit)?;
-    let scope = caller.scope_of_collection(&state, &collection).await?;
-    if let Some(external_id) = query.external_id {
-        let found = state
-            .engine()
-            .item_by_external_id(&scope, &collection, &external_id)
-            .await;
-        let found = match found {
-            Ok(id) => Some(state.engine().item(&scope, id).await?.item),
-            // No such item is an empty list; no such collection is not.
-            Err(docket_engine::Error::Refused(docket_core::Refusal::NotFound { what, .. }))
-                if what == "item" =>
-            {
-                None
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let wanted = |item: &docket_engine::Item| query.status.is_none_or(|status| status == item.status);
-        let items = found
-            .filter(wanted)
-            .iter()
-            .map(view::summary)
-            .collect::<ApiResult<_>>()?;
-        return Ok(Json(page::write(items, None::<String>, |item| item)));
+    let scope = match (&collection, &query.tenant_id) {
+        (Some(collection), None) => caller.scope_of_collection(&state, collection).await?,
+        _ => caller.scope_of_tenant(query.tenant_id)?,
+    };
+    if let Reach::Deployment(operator) = caller.reach() {
+        state.engine().tenant(&operator, &scope.tenant).await?;
     }
     let filter = ItemFilter {
         collection,
         status: query.status,
+        external_id: query.external_id,
         before,
         limit,
     };

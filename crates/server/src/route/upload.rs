@@ -29,7 +29,7 @@ use super::view;
 use crate::caller::{As, Producing};
 use crate::disposition;
 use crate::error::{ApiError, ApiResult};
-use crate::extract::{Json, PathParam, Query, one_header};
+use crate::extract::{Json, PathParam, Query, check_plain, one_header};
 use crate::idempotency::{IdempotencyKey, marked};
 use crate::openapi::{Conflicts, IdempotencyHeader, Missing, UploadHeaders};
 use crate::state::AppState;
@@ -105,6 +105,7 @@ async fn take(
         ..ItemDetails::default()
     };
     let headers = request.headers();
+    check_plain(headers)?;
     let media_type = one_header(headers, &header::CONTENT_TYPE)?
         .unwrap_or(ANY_TYPE)
         .to_owned();
@@ -127,7 +128,7 @@ async fn take(
     };
     match pour(state, &mut upload, request.into_body()).await {
         Ok(()) => {
-            let item = upload.finish().await?;
+            let item = upload.finish().await.map_err(said_in_headers)?;
             Ok((show(state, &scope, &item).await?, true))
         }
         Err(error) => {
@@ -204,13 +205,23 @@ async fn take_form(
     };
     match ended {
         Ok(()) => {
-            let item = upload.finish().await?;
+            let item = upload.finish().await.map_err(said_in_headers)?;
             Ok((show(state, scope, &item).await?, true))
         }
         Err(error) => {
             upload.abort().await?;
             Err(error)
         }
+    }
+}
+
+/// What the engine calls the digest is a header here.
+fn said_in_headers(error: docket_engine::Error) -> ApiError {
+    match error {
+        docket_engine::Error::Refused(Refusal::Invalid { path, problem }) if path == "digest" => {
+            ApiError::malformed("Repr-Digest", problem)
+        }
+        other => other.into(),
     }
 }
 

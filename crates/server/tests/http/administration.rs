@@ -114,6 +114,8 @@ on_both! {
             (json!({ "onStale": "hope" }), "onStale"),
             (json!({ "backoff": { "baseMs": 5, "maxMs": 1 } }), "backoff"),
             (json!({ "backoff": { "baseMs": 5 } }), "backoff.maxMs"),
+            (json!({ "backoff": [1, 2] }), "backoff"),
+            (json!([]), "body"),
         ] {
             put(body).await.wrong_at(path);
         }
@@ -128,6 +130,26 @@ on_both! {
                         "roster": ["ann", "bob"], "maxRetries": 2 },
             "notify": { "recipients": ["email:a@example.com"], "on": ["rejected"] },
         });
+        for (part, wrong, at) in [
+            ("review", json!({ "slaHours": 0 }), "review.slaHours"),
+            ("review", json!({ "slaHour": 1 }), "review.slaHour"),
+            ("review", json!({ "strategy": "lifo" }), "review.strategy"),
+            ("review", json!({ "leaseSeconds": 0 }), "review.leaseSeconds"),
+            ("review", json!({ "assignment": "push" }), "review.assignment"),
+            ("review", json!({ "roster": ["ann", "ann"] }), "review.roster[1]"),
+            ("review", json!({ "weights": { "confidence": 101 } }), "review.weights.confidence"),
+            ("review", json!({ "maxRetries": 1.5 }), "review.maxRetries"),
+            ("notify", json!({ "recipients": ["ann"], "on": [] }), "notify.recipients[0]"),
+            ("notify", json!({ "recipients": ["email:"], "on": [] }), "notify.recipients[0]"),
+            ("notify", json!({ "recipients": ["file:a", "file:a"], "on": [] }), "notify.recipients[1]"),
+            ("notify", json!({ "recipients": [], "on": ["rejected", "rejected"] }), "notify.on[1]"),
+            ("notify", json!({ "recipients": [], "on": ["late"] }), "notify.on[0]"),
+            ("notify", json!({ "recipients": [] }), "notify.on"),
+        ] {
+            let mut body = body.clone();
+            body[part] = wrong;
+            site.put("admin", path, body).await.wrong_at(at);
+        }
         let made = site.put("admin", path, body.clone()).await;
         assert_eq!(made.status, 200, "{}", made.text());
         let made = made.json();

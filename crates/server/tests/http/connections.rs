@@ -12,13 +12,21 @@ use tokio::task::JoinHandle;
 
 use crate::site::Site;
 
-struct Running {
-    address: std::net::SocketAddr,
+pub(crate) struct Running {
+    pub(crate) address: std::net::SocketAddr,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-async fn run(site: &Site) -> Running {
+impl Running {
+    /// Tells the server to stop and waits until it has.
+    pub(crate) async fn end(self) {
+        self.stop.send(()).unwrap();
+        self.task.await.unwrap();
+    }
+}
+
+pub(crate) async fn run(site: &Site) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -30,7 +38,7 @@ async fn run(site: &Site) -> Running {
 }
 
 /// Reads until the other side closes.
-async fn rest(stream: &mut TcpStream) -> String {
+pub(crate) async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     let read = stream.read_to_end(&mut text);
     tokio::time::timeout(Duration::from_secs(10), read)

@@ -209,4 +209,43 @@ on_both! {
         assert_eq!((&error["code"], &error["waitTimeSeconds"]), (&json!("rate_limited"), &json!(3599)));
         assert_eq!(error["detail"], "Upload limit reached. Please try again later.");
     }
+
+    async fn items_are_listed_by_any_of_the_filters(world: &World) {
+        let site = Site::new(world).await;
+        site.put("admin", "/api/v1/collections/second", json!({ "tenantId": "acme" })).await;
+        site.submit_one("zeta", "x").await;
+        let first = site.submit_one("acme", "x").await;
+        let body = json!({ "items": [{ "externalId": "x", "payload": 1 }, { "externalId": "y", "payload": 2 }] });
+        let made = site.post("acme", "/api/v1/collections/second/items", body).await.json();
+        let id = |n: usize| made["results"][n]["item"]["id"].as_str().unwrap().to_owned();
+        let list = async |who: &str, query: &str| {
+            let answer = site.get(who, &format!("/api/v1/items{query}")).await;
+            assert_eq!(answer.status, 200, "{query}: {}", answer.text());
+            let items = answer.json()["items"].as_array().unwrap().clone();
+            let mut ids: Vec<_> = items.iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect();
+            assert!(ids.is_sorted_by(|a, b| a > b), "{query}");
+            ids.sort();
+            ids
+        };
+        let sorted = |mut ids: Vec<String>| {
+            ids.sort();
+            ids
+        };
+        let all = sorted(vec![first.clone(), id(0), id(1)]);
+        for (who, query) in [("acme", ""), ("acme", "?tenantId=acme"), ("admin", "?tenantId=acme"), ("service", "?tenantId=acme")] {
+            assert_eq!(list(who, query).await, all, "{who} {query}");
+        }
+        assert_eq!(list("acme", "?status=queued").await, std::slice::from_ref(&first));
+        assert_eq!(list("acme", "?status=completed&collectionId=second&externalId=x").await, [id(0)]);
+        assert_eq!(list("acme", "?externalId=x").await, sorted(vec![first.clone(), id(0)]));
+        assert_eq!(list("acme", "?externalId=x&status=queued").await, std::slice::from_ref(&first));
+        assert_eq!(list("admin", "?collectionId=acme").await, [first]);
+        assert!(list("acme", "?externalId=none").await.is_empty());
+        site.get("admin", "/api/v1/items").await.wrong_at("tenantId");
+        for (who, query) in [
+            ("admin", "tenantId=none"), ("admin", "tenantId=zeta&collectionId=acme"), ("acme", "tenantId=zeta"), ("acme", "collectionId=zeta"),
+        ] {
+            site.get(who, &format!("/api/v1/items?{query}")).await.problem(404, "not_found");
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod access;
 mod administration;
 mod connections;
 mod events;
+mod hostile;
 mod intake;
 mod openapi;
 mod problems;

@@ -83,7 +83,7 @@ on_both! {
     async fn what_cannot_be_taken_leaves_nothing(world: &World) {
         let site = Site::new(world).await;
         site.upload(b"").send().await.wrong_at("file");
-        site.upload(b"abc").header("repr-digest", &digest(b"abd")).send().await.wrong_at("digest");
+        site.upload(b"abc").header("repr-digest", &digest(b"abd")).send().await.wrong_at("Repr-Digest");
         site.upload(b"").body(cut(b"half a file")).send().await.wrong_at("body");
         let large = vec![7_u8; usize::try_from(FILE_MAX).unwrap() + 1];
         let answer = site.upload(b"").body(large).send().await;

@@ -42,6 +42,12 @@ from item i join collection c on c.collection_key = i.collection_key
 left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
 where i.collection_key = $1 and i.id < $2 order by i.id desc limit $3";
+    HEADS = portable "item_heads" "
+select collection_key, head from (
+  select c.collection_key, (
+    select i.id from item i where i.collection_key = c.collection_key and i.id < $2 order by i.id desc limit 1) as head
+  from collection c where c.tenant_id = $1) h
+where head is not null limit $3";
     LOCK = portable "item_lock" "
 select version from item where collection_key = $1 and id = $2 for no key update";
     BY_EXTERNAL = portable "item_by_external" "
@@ -186,6 +192,19 @@ pub async fn list(tx: &mut Tx, collection: CollectionKey, before: ItemId, limit:
         .await?
         .into_iter()
         .map(read)
+        .collect()
+}
+
+/// The collections of a tenant that have items before this id, each with the newest of those.
+pub async fn heads(
+    tx: &mut Tx,
+    tenant: &str,
+    before: ItemId,
+    limit: u64,
+) -> Result<Vec<(CollectionKey, ItemId)>> {
+    let rows = tx.rows(&HEADS, params![tenant, before, limit]).await?;
+    rows.into_iter()
+        .map(|mut row| Ok((row.collection(0)?, row.item(1)?)))
         .collect()
 }
 

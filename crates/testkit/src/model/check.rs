@@ -144,8 +144,9 @@ impl Case<'_> {
         }
         same(&format!("the counts of lane {lane}"), &counts, &expected)?;
         let filter = ItemFilter {
-            collection,
+            collection: Some(collection),
             status: None,
+            external_id: None,
             before: None,
             limit: 200,
         };
