@@ -105,6 +105,16 @@ impl Sightings {
 impl Engine {
     /// Gives a worker jobs. With a wait, the call lasts until there are some or the time is over.
     pub async fn claim(&self, claim: Claim) -> Result<Vec<ClaimedJob>> {
+        self.claim_until(claim, std::future::pending()).await
+    }
+
+    /// The same, and the wait is over at the latest when `stop` resolves. A call that is dropped instead may have claimed already, and
+    /// what it has is put back when its process is perhaps about to end; this one hands it over.
+    pub async fn claim_until(
+        &self,
+        claim: Claim,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<Vec<ClaimedJob>> {
         if claim.limit == 0 || claim.limit as usize > BATCH_MAX {
             return Err(Refusal::invalid("limit", format!("must be from 1 to {BATCH_MAX}")).into());
         }
@@ -125,7 +135,7 @@ impl Engine {
             lease_ms: claim.lease_ms,
         };
         let call = ClaimCall { pipeline, request };
-        let delivery = self.claim_waiting(call, claim.wait_ms).await?;
+        let delivery = self.claim_waiting(call, claim.wait_ms, stop).await?;
         let jobs = self.describe(pipeline, &delivery.jobs).await?;
         delivery.accept();
         crate::meter::claimed(claim.pipeline.as_str(), jobs.len());
@@ -149,12 +159,18 @@ impl Engine {
         self.batches.claim.call(call.clone()).await
     }
 
-    async fn claim_waiting(&self, call: ClaimCall, wait_ms: u64) -> Result<Delivery> {
+    async fn claim_waiting(
+        &self,
+        call: ClaimCall,
+        wait_ms: u64,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<Delivery> {
         if wait_ms == 0 {
             return self.claim_now(&call).await;
         }
         let bell = self.kernel.waiters.bell(call.pipeline);
         let mut over = std::pin::pin!(tokio::time::sleep(Duration::from_millis(wait_ms)));
+        let mut stop = std::pin::pin!(stop);
         loop {
             let rung = bell.notified();
             // Whoever was woken and cannot claim wakes the next.
@@ -167,6 +183,7 @@ impl Engine {
             tokio::select! {
                 () = rung => {}
                 () = &mut over => return Ok(delivery),
+                () = &mut stop => return Ok(delivery),
                 () = self.kernel.waiters.dismissed() => return Ok(delivery),
             }
         }

@@ -95,13 +95,12 @@ pub(crate) async fn claim(
         wait_ms,
     };
     let bound = state.config().call_timeout + Duration::from_millis(wait_ms.min(60_000));
-    // What is claimed for a caller that no longer listens goes back to its place.
-    let jobs = tokio::select! {
-        jobs = tokio::time::timeout(bound, state.engine().claim(claim)) => {
-            jobs.map_err(|_| ApiError::Unavailable("the call took too long"))??
-        }
-        () = state.stopping() => Vec::new(),
-    };
+    // What is claimed for a caller that no longer listens goes back to its place. A server that stops ends the wait only: what is
+    // claimed by then is answered.
+    let claimed = state.engine().claim_until(claim, state.stopping());
+    let jobs = tokio::time::timeout(bound, claimed)
+        .await
+        .map_err(|_| ApiError::Unavailable("the call took too long"))??;
     let jobs = jobs.into_iter().map(show_job).collect::<ApiResult<_>>()?;
     Ok(Json(wire::Claimed { jobs }))
 }
