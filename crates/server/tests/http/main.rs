@@ -1,6 +1,10 @@
 //! The server's calls, in process, on both databases: right, by the wrong role, of the wrong tenant, malformed, too large, repeated.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod access;
 mod administration;
