@@ -89,8 +89,8 @@ on_both! {
 
     async fn who_sends_slowly_is_cut_off(world: &World) {
         let config = ServerConfig {
-            head_timeout: Duration::from_millis(300),
-            body_timeout: Duration::from_millis(300),
+            head_timeout: Duration::from_secs(1),
+            body_timeout: Duration::from_secs(1),
             ..ServerConfig::default()
         };
         let site = Site::with(world, config).await;
