@@ -7,7 +7,9 @@ use anyhow::Result;
 use docket_client::worker::{Job, JobHandle, Outcome, Stop};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
+use tokio::task::JoinSet;
 
 use super::answer::{read_answer, read_named};
 use super::end::outcome_of;
@@ -70,11 +72,13 @@ impl Exec {
                 stdin.write_all(&input).await.ok();
             })
         });
-        let logged = std::sync::Arc::clone(&process.logged);
+        let (logged, reporter) = (std::sync::Arc::clone(&process.logged), process.reporter.clone());
+        let mut answers = JoinSet::new();
         let end = process
             .finish(self.limits, all_stopped(&handles), |line| {
-                if !take_answer(open, &line) {
-                    logged.other_output(&line.bytes);
+                match take_answer(open, &line) {
+                    Some((job, answer)) => drop(answers.spawn(settle_after(reporter.told(), job, answer))),
+                    None => logged.other_output(&line.bytes),
                 }
             })
             .await;
@@ -92,25 +96,34 @@ impl Exec {
             };
             job.settle(outcome);
         }
+        answers.join_all().await;
         Ok(())
     }
 }
 
-/// Settles the job that a line answers for; false where it answers for none.
-fn take_answer(open: &mut Open, line: &RawLine) -> bool {
+/// The job that a line answers for, and what the line says of it.
+fn take_answer(open: &mut Open, line: &RawLine) -> Option<(Job, Value)> {
     if line.is_cut {
-        return false;
+        return None;
     }
-    let Some((Some(id), answer)) = read_named(&line.bytes) else {
-        return false;
+    let (id, answer) = read_named(&line.bytes)?;
+    Some((open.remove(&id?)?, answer))
+}
+
+/// Settles a job by its answer. The steps that the command reported before it belong before it.
+async fn settle_after(told: impl Future<Output = Result<(), String>>, job: Job, answer: Value) {
+    let outcome = tokio::select! {
+        told = told => match told {
+            Ok(()) => answered(answer),
+            Err(problem) => Outcome::failed_for_good(problem),
+        },
+        _ = job.handle().stopped() => Outcome::Released,
     };
-    let Some(job) = open.remove(&id) else { return false };
-    job.settle(answered(answer));
-    true
+    job.settle(outcome);
 }
 
 /// What a named answer says. One that holds nothing but the name is a success without a result.
-pub(crate) fn answered(answer: serde_json::Value) -> Outcome {
+pub(crate) fn answered(answer: Value) -> Outcome {
     if answer.as_object().is_some_and(serde_json::Map::is_empty) {
         return Outcome::completed(None);
     }

@@ -33,7 +33,18 @@ pub(crate) struct Steps {
 #[derive(Debug, Default)]
 struct Told {
     count: u64,
-    problem: Option<String>,
+    /// The first step that was refused: its number, and why.
+    problem: Option<(u64, String)>,
+}
+
+impl Told {
+    /// What became of the first `queued` steps; nothing while that is not known.
+    fn of_first(&self, queued: u64) -> Option<Result<(), String>> {
+        match &self.problem {
+            Some((number, problem)) if *number <= queued => Some(Err(problem.clone())),
+            _ => (self.count >= queued).then_some(Ok(())),
+        }
+    }
 }
 
 /// Where steps are put in line.
@@ -60,20 +71,22 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// Waits until every step that stands in line is kept; an error says which is not.
-    pub(crate) async fn told(&mut self) -> Result<(), String> {
+    /// Waits until every step that stands in line now, at the call, is kept; an error says which is not.
+    pub(crate) fn told(&self) -> impl Future<Output = Result<(), String>> + Send + 'static {
         let queued = self.queued.load(Ordering::SeqCst);
-        let done = |told: &Told| told.count >= queued || told.problem.is_some();
-        match self.reported.wait_for(done).await {
-            Ok(told) => told.problem.clone().map_or(Ok(()), Err),
-            Err(_) => Ok(()),
+        let mut reported = self.reported.clone();
+        async move {
+            match reported.wait_for(|told| told.of_first(queued).is_some()).await {
+                Ok(told) => told.of_first(queued).unwrap_or(Ok(())),
+                Err(_) => Err("the worker ended before a step was kept".to_owned()),
+            }
         }
     }
 
     /// Waits for a step that is refused; for ever where none is.
     pub(crate) async fn refused(&mut self) -> String {
         let problem = match self.reported.wait_for(|told| told.problem.is_some()).await {
-            Ok(told) => told.problem.clone(),
+            Ok(told) => told.problem.as_ref().map(|(_, problem)| problem.clone()),
             Err(_) => None,
         };
         match problem {
@@ -140,7 +153,9 @@ impl Steps {
                 };
                 told.send_modify(|told| {
                     told.count += 1;
-                    told.problem = told.problem.take().or(result.err());
+                    if let Err(problem) = result {
+                        told.problem = Some((told.count, problem));
+                    }
                 });
             }
         });
