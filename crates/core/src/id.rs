@@ -146,6 +146,11 @@ outside_id!(
     "job"
 );
 outside_id!(
+    /// A review. Leads to its collection.
+    ReviewId,
+    "review"
+);
+outside_id!(
     /// A file on its way in.
     UploadId,
     "upload"
@@ -197,6 +202,18 @@ impl JobId {
     /// Its place there.
     pub fn seq(self) -> Seq {
         Seq(low_of(self.0))
+    }
+}
+
+impl ReviewId {
+    /// A new review in a collection.
+    pub fn new(at: Timestamp, collection: CollectionKey, random: &dyn Random) -> Self {
+        Self(compose(at, collection.0, random.next_u64()))
+    }
+
+    /// The collection that the review belongs to.
+    pub fn collection(self) -> CollectionKey {
+        CollectionKey(key_of(self.0))
     }
 }
 

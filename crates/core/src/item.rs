@@ -11,6 +11,7 @@ use crate::field::{MachineField, check_confidence, check_fields};
 use crate::job::JobStatus;
 use crate::name::{TEXT_MAX, check_text};
 use crate::refusal::{Refusal, Refused};
+use crate::review::ReviewState;
 
 /// The most entries of one batch call.
 pub const BATCH_MAX: usize = 1_000;
@@ -86,15 +87,28 @@ impl ItemStatus {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 
-    /// What an item is, told by its latest job (none for an item that arrived finished) and whether a review follows.
-    pub const fn derive(job: Option<JobStatus>, to_review: bool) -> Self {
+    /// What an item is, told by its latest job (none for an item that arrived finished), whether a review follows, and the review of
+    /// its present version.
+    pub const fn derive(job: Option<JobStatus>, to_review: bool, review: Option<ReviewState>) -> Self {
         match job {
             Some(JobStatus::Pending) => Self::Queued,
             Some(JobStatus::Processing) => Self::Processing,
             Some(JobStatus::Failed) => Self::Failed,
             Some(JobStatus::Cancelled) => Self::Cancelled,
-            Some(JobStatus::Completed) | None if to_review => Self::InReview,
-            Some(JobStatus::Completed) | None => Self::Completed,
+            Some(JobStatus::Completed) | None => Self::reviewed(to_review, review),
+        }
+    }
+
+    /// What an item is that nobody processes any more.
+    pub const fn reviewed(to_review: bool, review: Option<ReviewState>) -> Self {
+        match review {
+            Some(ReviewState::Approved) => Self::Approved,
+            Some(ReviewState::Corrected) => Self::Corrected,
+            Some(ReviewState::Rejected) => Self::Rejected,
+            Some(ReviewState::Pending | ReviewState::InReview | ReviewState::Failed) => Self::InReview,
+            Some(ReviewState::Cancelled) if to_review => Self::Cancelled,
+            None if to_review => Self::InReview,
+            Some(ReviewState::Cancelled) | None => Self::Completed,
         }
     }
 
@@ -258,18 +272,46 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_items_status_is_told_by_its_job() {
-        for (job, to_review, status) in [
-            (Some(JobStatus::Pending), false, ItemStatus::Queued),
-            (Some(JobStatus::Processing), true, ItemStatus::Processing),
-            (Some(JobStatus::Completed), false, ItemStatus::Completed),
-            (Some(JobStatus::Completed), true, ItemStatus::InReview),
-            (Some(JobStatus::Failed), true, ItemStatus::Failed),
-            (Some(JobStatus::Cancelled), false, ItemStatus::Cancelled),
-            (None, false, ItemStatus::Completed),
-            (None, true, ItemStatus::InReview),
+    fn an_items_status_is_told_by_its_job_and_its_review() {
+        use ReviewState::{Approved, Cancelled, Failed, Pending};
+        for (job, to_review, review, status) in [
+            (Some(JobStatus::Pending), false, None, ItemStatus::Queued),
+            (Some(JobStatus::Pending), true, Some(Approved), ItemStatus::Queued),
+            (Some(JobStatus::Processing), true, None, ItemStatus::Processing),
+            (Some(JobStatus::Completed), false, None, ItemStatus::Completed),
+            (Some(JobStatus::Completed), true, None, ItemStatus::InReview),
+            (
+                Some(JobStatus::Completed),
+                true,
+                Some(Pending),
+                ItemStatus::InReview,
+            ),
+            (
+                Some(JobStatus::Completed),
+                true,
+                Some(Failed),
+                ItemStatus::InReview,
+            ),
+            (
+                Some(JobStatus::Completed),
+                true,
+                Some(Approved),
+                ItemStatus::Approved,
+            ),
+            (
+                Some(JobStatus::Completed),
+                false,
+                Some(Cancelled),
+                ItemStatus::Completed,
+            ),
+            (Some(JobStatus::Failed), true, Some(Cancelled), ItemStatus::Failed),
+            (Some(JobStatus::Cancelled), false, None, ItemStatus::Cancelled),
+            (None, false, None, ItemStatus::Completed),
+            (None, true, None, ItemStatus::InReview),
+            (None, true, Some(ReviewState::Rejected), ItemStatus::Rejected),
+            (None, true, Some(Cancelled), ItemStatus::Cancelled),
         ] {
-            assert_eq!(ItemStatus::derive(job, to_review), status);
+            assert_eq!(ItemStatus::derive(job, to_review, review), status);
         }
     }
 

@@ -107,6 +107,11 @@ name!(
     WorkerId,
     "workerId"
 );
+name!(
+    /// Who decides.
+    ReviewerId,
+    "reviewerId"
+);
 
 #[cfg(test)]
 mod tests {

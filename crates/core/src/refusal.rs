@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 use crate::item::ItemStatus;
+use crate::review::ReviewState;
 
 /// Short for a result that may be refused.
 pub type Refused<T> = Result<T, Refusal>;
@@ -61,6 +62,22 @@ pub enum Refusal {
     /// The lease's token is not the present one (rule P5).
     #[error("the lease is no longer held: it ran out, was released, or the work was settled or cancelled")]
     LeaseLost,
+    /// Somebody else holds the review (rule V6).
+    #[error("{assigned_to} holds this review")]
+    AlreadyClaimed {
+        /// Who holds it.
+        assigned_to: String,
+        /// Until when, unless they ask for more.
+        lease_expires_at: Timestamp,
+    },
+    /// The review is decided, or not needed any more (rule V9).
+    #[error(
+        "this review is {state} already; a decision can be taken back by its reviewer, for a short while"
+    )]
+    AlreadyDecided {
+        /// What it is.
+        state: ReviewState,
+    },
     /// Only a failed item can be retried (rule P9).
     #[error("only a failed item can be retried; this one is {status}")]
     NotFailed {
@@ -91,6 +108,8 @@ impl Refusal {
             Self::RateLimited { .. } => "rate_limited",
             Self::ExternalIdConflict { .. } => "external_id_conflict",
             Self::LeaseLost => "lease_lost",
+            Self::AlreadyClaimed { .. } => "already_claimed",
+            Self::AlreadyDecided { .. } => "already_decided",
             Self::NotFailed { .. } => "not_failed",
             Self::Conflict { .. } | Self::UploadExpired { .. } => "conflict",
         }
