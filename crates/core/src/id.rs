@@ -211,6 +211,11 @@ impl ReviewId {
         Self(compose(at, collection.0, random.next_u64()))
     }
 
+    /// An id before all others, to begin a walk with.
+    pub const fn first() -> Self {
+        Self(Uuid::nil())
+    }
+
     /// The collection that the review belongs to.
     pub fn collection(self) -> CollectionKey {
         CollectionKey(key_of(self.0))

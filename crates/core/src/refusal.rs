@@ -78,6 +78,12 @@ pub enum Refusal {
         /// What it is.
         state: ReviewState,
     },
+    /// Nothing of it is given out now (rule P13).
+    #[error("{what} is paused; it goes on when an operator lifts the pause")]
+    Paused {
+        /// What is paused, with its name.
+        what: String,
+    },
     /// Only a failed item can be retried (rule P9).
     #[error("only a failed item can be retried; this one is {status}")]
     NotFailed {
@@ -110,6 +116,7 @@ impl Refusal {
             Self::LeaseLost => "lease_lost",
             Self::AlreadyClaimed { .. } => "already_claimed",
             Self::AlreadyDecided { .. } => "already_decided",
+            Self::Paused { .. } => "paused",
             Self::NotFailed { .. } => "not_failed",
             Self::Conflict { .. } | Self::UploadExpired { .. } => "conflict",
         }

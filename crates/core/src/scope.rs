@@ -1,7 +1,7 @@
 //! Who asks. A tenant's operations take a [`Scope`], which names the tenant; operations over all tenants take
 //! an [`Operator`]. Neither can be made from the other by accident, so a tenant can't be forgotten in a query.
 
-use crate::name::TenantId;
+use crate::name::{ReviewerId, TenantId};
 use crate::refusal::Refused;
 
 /// Who does something, for the log: `worker:w7`, `key:01a…`, `reviewer:ann`.
@@ -49,5 +49,66 @@ impl Operator {
         Self {
             actor: Actor::system(),
         }
+    }
+}
+
+/// Somebody who reviews: one of a tenant's people, or one for whom a service speaks that has authenticated them.
+#[derive(Clone, Debug)]
+pub struct Reviewing {
+    reviewer: ReviewerId,
+    tenant: Option<TenantId>,
+    actor: Actor,
+    is_lead: bool,
+}
+
+impl Reviewing {
+    /// A reviewer of the tenant.
+    pub fn of(scope: &Scope, reviewer: ReviewerId) -> Self {
+        Self {
+            reviewer,
+            tenant: Some(scope.tenant.clone()),
+            actor: scope.actor.clone(),
+            is_lead: false,
+        }
+    }
+
+    /// Somebody who leads the tenant's reviewers, and may review as well.
+    pub fn lead(scope: &Scope, reviewer: ReviewerId) -> Self {
+        Self {
+            is_lead: true,
+            ..Self::of(scope, reviewer)
+        }
+    }
+
+    /// One for whom a service speaks. The log names the reviewer.
+    pub fn by_service(_: &Operator, reviewer: ReviewerId) -> Self {
+        Self {
+            actor: Actor(format!("reviewer:{reviewer}")),
+            reviewer,
+            tenant: None,
+            is_lead: false,
+        }
+    }
+
+    /// Who it is.
+    pub const fn reviewer(&self) -> &ReviewerId {
+        &self.reviewer
+    }
+
+    /// For the log.
+    pub const fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Whether they may do what leads may.
+    pub const fn is_lead(&self) -> bool {
+        self.is_lead
+    }
+
+    /// Whether a tenant's data is theirs to see.
+    pub fn reaches(&self, tenant_id: &str) -> bool {
+        self.tenant
+            .as_ref()
+            .is_none_or(|tenant| tenant.as_str() == tenant_id)
     }
 }

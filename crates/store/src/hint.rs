@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use docket_core::id::PipelineKey;
+use docket_core::id::{CollectionKey, PipelineKey};
 use tokio::sync::{Notify, broadcast, mpsc};
 
 const KEPT: usize = 1_024;
@@ -15,6 +15,8 @@ const KEPT: usize = 1_024;
 pub enum Hint {
     /// A job of this pipeline may be ready.
     Ready(PipelineKey),
+    /// A review of this collection may be pending.
+    Review(CollectionKey),
     /// The log may have grown.
     Logged,
     /// Somebody follows the log here, and the other servers should say when it grows.
@@ -148,7 +150,7 @@ impl Gate {
                 let until = log.now_ms() + i64::try_from(TOLD_FOR.as_millis()).unwrap_or(0);
                 log.wanted_elsewhere_ms.store(until, Ordering::Relaxed);
             }
-            Hint::Ready(_) | Hint::Anything => {
+            Hint::Ready(_) | Hint::Review(_) | Hint::Anything => {
                 self.here.send(hint).ok();
             }
         }

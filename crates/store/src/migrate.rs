@@ -26,6 +26,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0003_log_seals.sql"),
         sqlite: include_str!("../migrations/sqlite/0003_log_seals.sql"),
     },
+    Migration {
+        number: 4,
+        postgres: include_str!("../migrations/postgres/0004_reviews.sql"),
+        sqlite: include_str!("../migrations/sqlite/0004_reviews.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.

@@ -82,7 +82,8 @@ impl Statement {
     }
 }
 
-/// Declares a module's statements, each opening with its name as a comment, and a list of them all.
+/// Declares a module's statements, each opening with its name as a comment, and a list of them all. Those that are `selecting` share
+/// their columns, which a macro of the module names.
 #[macro_export]
 macro_rules! statements {
     (@one portable $label:literal $text:literal) => {
@@ -94,13 +95,21 @@ macro_rules! statements {
     (@one sqlite $label:literal $text:literal) => {
         $crate::statement::Statement::sqlite($label, concat!("/* ", $label, " */ ", $text))
     };
+    (@one selecting $label:literal $columns:ident $text:literal) => {
+        $crate::statement::Statement::portable(
+            $label, concat!("/* ", $label, " */ select ", $columns!(), " ", $text))
+    };
+    (@one selecting_postgres $label:literal $columns:ident $text:literal) => {
+        $crate::statement::Statement::postgres(
+            $label, concat!("/* ", $label, " */ select ", $columns!(), " ", $text))
+    };
     (@one split $label:literal $postgres:literal $sqlite:literal) => {
         $crate::statement::Statement::split(
             $label, concat!("/* ", $label, " */ ", $postgres), concat!("/* ", $label, " */ ", $sqlite))
     };
-    ($($name:ident = $kind:ident $label:literal $($text:literal)+;)+) => {
+    ($($name:ident = $kind:ident $label:literal $($columns:ident)? $($text:literal)+;)+) => {
         $(static $name: $crate::statement::Statement =
-            $crate::statements!(@one $kind $label $($text)+);)+
+            $crate::statements!(@one $kind $label $($columns)? $($text)+);)+
 
         /// Every statement of this module.
         pub(crate) static STATEMENTS: &[&$crate::statement::Statement] = &[$(&$name),+];

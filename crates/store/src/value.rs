@@ -6,7 +6,7 @@
 use bytes::BytesMut;
 use docket_core::Timestamp;
 use docket_core::content::Digest;
-use docket_core::id::{CollectionKey, ItemId, KeyId, LaneKey, PauseId, PipelineKey, Seq, UploadId};
+use docket_core::id::{CollectionKey, ItemId, KeyId, LaneKey, PauseId, PipelineKey, ReviewId, Seq, UploadId};
 use rusqlite::types::{ToSqlOutput, Value as SqliteValue, ValueRef};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use uuid::Uuid;
@@ -66,6 +66,7 @@ value_from! {
     UploadId => |v| Self::Uuid(v.uuid());
     PauseId => |v| Self::Uuid(v.uuid());
     KeyId => |v| Self::Uuid(v.uuid());
+    ReviewId => |v| Self::Uuid(v.uuid());
     &docket_core::name::TenantId => |v| Self::Text(v.as_str().to_owned());
     &docket_core::name::CollectionId => |v| Self::Text(v.as_str().to_owned());
     &docket_core::name::PipelineName => |v| Self::Text(v.as_str().to_owned());
@@ -283,6 +284,13 @@ impl Row {
     item, opt_item, ItemId, |v| match v {
         Value::Uuid(v) => Some(ItemId::from_uuid(v)),
         Value::Blob(v) => Uuid::from_slice(&v).ok().map(ItemId::from_uuid),
+        _ => None,
+    });
+    column!(
+    /// A review's id.
+    review, opt_review, ReviewId, |v| match v {
+        Value::Uuid(v) => Some(ReviewId::from_uuid(v)),
+        Value::Blob(v) => Uuid::from_slice(&v).ok().map(ReviewId::from_uuid),
         _ => None,
     });
     column!(

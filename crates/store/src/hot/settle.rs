@@ -94,6 +94,8 @@ pub struct Settled {
     pub index: usize,
     /// The item that was worked on.
     pub item: ItemId,
+    /// Whether its job is completed and a review follows.
+    pub to_review: bool,
 }
 
 /// What was settled, and what may happen next.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::future::poll_fn;
 use std::time::Duration;
 
-use docket_core::id::PipelineKey;
+use docket_core::id::{CollectionKey, PipelineKey};
 use docket_core::random::{Random as _, SystemRandom};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
@@ -21,6 +21,8 @@ const NAMED_MAX: usize = 64;
 /// The words for what is no pipeline.
 const LOGGED: &str = "log";
 const FOLLOWING: &str = "follow";
+/// How the word for a collection with reviews begins.
+const REVIEW: &str = "r";
 
 /// Connects this server's hints with the others'.
 pub(crate) struct Listener {
@@ -111,10 +113,14 @@ fn words(hints: impl Iterator<Item = Hint>) -> String {
     for hint in hints {
         let word = match hint {
             Hint::Ready(pipeline) if named.len() < NAMED_MAX => {
-                named.insert(pipeline.0);
+                named.insert(pipeline.0.to_string());
                 continue;
             }
-            Hint::Ready(_) | Hint::Anything => {
+            Hint::Review(collection) if named.len() < NAMED_MAX => {
+                named.insert(format!("{REVIEW}{}", collection.0));
+                continue;
+            }
+            Hint::Ready(_) | Hint::Review(_) | Hint::Anything => {
                 anything = true;
                 continue;
             }
@@ -127,9 +133,16 @@ fn words(hints: impl Iterator<Item = Hint>) -> String {
     }
     match anything {
         true => words.push("*".to_owned()),
-        false => words.extend(named.iter().map(i64::to_string)),
+        false => words.extend(named),
     }
     words.join(" ")
+}
+
+fn named_hint(word: &str) -> Option<Hint> {
+    match word.strip_prefix(REVIEW) {
+        Some(key) => key.parse().ok().map(|key| Hint::Review(CollectionKey(key))),
+        None => word.parse().ok().map(|key| Hint::Ready(PipelineKey(key))),
+    }
 }
 
 fn take(gate: &Gate, own: &str, text: &str) {
@@ -141,9 +154,7 @@ fn take(gate: &Gate, own: &str, text: &str) {
         gate.arrives(match word {
             LOGGED => Hint::Logged,
             FOLLOWING => Hint::Following,
-            word => word
-                .parse()
-                .map_or(Hint::Anything, |key| Hint::Ready(PipelineKey(key))),
+            word => named_hint(word).unwrap_or(Hint::Anything),
         });
     }
 }
@@ -154,13 +165,13 @@ mod tests {
 
     #[test]
     fn a_notice_names_each_pipeline_once() {
-        let (a, b) = (Hint::Ready(PipelineKey(1)), Hint::Ready(PipelineKey(2)));
+        let (a, b) = (Hint::Ready(PipelineKey(1)), Hint::Review(CollectionKey(2)));
         let mut named: Vec<_> = words([a, b, a].into_iter())
             .split(' ')
             .map(str::to_owned)
             .collect();
         named.sort();
-        assert_eq!(named, ["1", "2"]);
+        assert_eq!(named, ["1", "r2"]);
         assert_eq!(words([a, Hint::Anything].into_iter()), "*");
         assert_eq!(words((0..1_000).map(|n| Hint::Ready(PipelineKey(n)))), "*");
         assert_eq!(
@@ -174,8 +185,9 @@ mod tests {
         let (hints, _outgoing) = Hints::new();
         let (gate, mut heard) = (hints.gate(), hints.subscribe());
         take(&gate, "me", "me 7");
-        take(&gate, "me", "you log 8 follow *");
+        take(&gate, "me", "you log 8 r9 follow *");
         assert_eq!(heard.try_recv().unwrap(), Hint::Ready(PipelineKey(8)));
+        assert_eq!(heard.try_recv().unwrap(), Hint::Review(CollectionKey(9)));
         assert_eq!(heard.try_recv().unwrap(), Hint::Anything);
         assert!(heard.try_recv().is_err());
     }

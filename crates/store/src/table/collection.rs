@@ -13,22 +13,25 @@ use crate::value::{Row, Value};
 crate::statements! {
     GET = split "collections_get"
         "select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
-                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end
+                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end,
+                c.review_policy, exists (select 1 from pause p where p.pipeline_key = 0 or p.collection_key = c.collection_key)
          from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
          where c.id = any ($1::text[])"
         "select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
-                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end
+                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end,
+                c.review_policy, exists (select 1 from pause p where p.pipeline_key = 0 or p.collection_key = c.collection_key)
          from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
          where c.id in (select value from json_each($1))";
     BY_KEY = portable "collection_by_key" "
 select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
-       case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end
+       case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end,
+       c.review_policy, exists (select 1 from pause p where p.pipeline_key = 0 or p.collection_key = c.collection_key)
 from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier where c.collection_key = $1";
     INSERT = portable "collection_insert" "
 insert into collection (collection_key, id, tenant_id, pipeline_key, lane_key, to_review, settings, created_at_ms, updated_at_ms)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $8)";
     UPDATE = portable "collection_update" "
-update collection set pipeline_key = $2, lane_key = $3, to_review = $4, settings = $5, updated_at_ms = $6
+update collection set pipeline_key = $2, lane_key = $3, to_review = $4, settings = $5, updated_at_ms = $6, review_policy = $7
 where collection_key = $1";
 }
 
@@ -45,6 +48,10 @@ pub struct Collection {
     pub settings: String,
     /// Its tenant's.
     pub uploads: UploadLimit,
+    /// Rises when the order of its reviews changes.
+    pub review_policy: i64,
+    /// Whether its reviews are not to be given out now.
+    pub is_paused: bool,
 }
 
 fn read(mut row: Row) -> Result<Collection> {
@@ -57,6 +64,8 @@ fn read(mut row: Row) -> Result<Collection> {
         to_review: row.bool(5)?,
         settings: row.text(6)?,
         uploads: upload_limit(row.opt_int(7)?),
+        review_policy: row.int(8)?,
+        is_paused: row.bool(9)?,
     })
 }
 
@@ -97,7 +106,15 @@ pub async fn update(tx: &mut Tx, collection: &Collection, now: Timestamp) -> Res
     let c = collection;
     tx.execute_one(
         &UPDATE,
-        params![c.key, c.pipeline, c.lane, c.to_review, &c.settings, now],
+        params![
+            c.key,
+            c.pipeline,
+            c.lane,
+            c.to_review,
+            &c.settings,
+            now,
+            c.review_policy
+        ],
     )
     .await
 }

@@ -14,6 +14,8 @@ insert into correction (collection_key, item_id, name, value, locked, corrected_
 values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (collection_key, item_id, name) do update set value = excluded.value, locked = excluded.locked,
   corrected_by = excluded.corrected_by, corrected_at_ms = excluded.corrected_at_ms";
+    DELETE = portable "correction_delete" "
+delete from correction where collection_key = $1 and item_id = $2 and name = $3";
     OF_ITEM = portable "corrections_of_item" "
 select item_id, name, value, locked, corrected_by, corrected_at_ms from correction
 where collection_key = $1 and item_id = $2 order by name";
@@ -53,6 +55,12 @@ pub async fn put(tx: &mut Tx, item: ItemId, correction: &Correction) -> Result<(
         correction.corrected_at,
     ];
     tx.execute_one(&PUT, params).await
+}
+
+/// Forgets a value.
+pub async fn delete(tx: &mut Tx, item: ItemId, name: &str) -> Result<()> {
+    tx.execute_one(&DELETE, params![item.collection(), item, name])
+        .await
 }
 
 /// The values set for some items.

@@ -1,10 +1,11 @@
-//! Counts of items by collection and status: folded ones, and the changes that wait to be folded in. Both together are exact at
+//! Counts of items and reviews by collection and status: folded ones, and the changes that wait to be folded in. Both together are exact at
 //! any moment, in one snapshot.
 
 use std::collections::BTreeMap;
 
 use docket_core::id::CollectionKey;
 use docket_core::item::ItemStatus;
+use docket_core::review::ReviewState;
 
 use crate::error::Result;
 use crate::params;
@@ -29,6 +30,34 @@ select status, cast(sum(n) as bigint) from (
 group by status";
 }
 
+/// What is counted by collection: items by their status, and reviews by their state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counted {
+    /// An item.
+    Item(ItemStatus),
+    /// A review.
+    Review(ReviewState),
+}
+
+/// How the word of a review's count begins.
+const REVIEW: &str = "review:";
+
+impl Counted {
+    pub(crate) fn word(self) -> String {
+        match self {
+            Self::Item(status) => status.counted_as().as_str().to_owned(),
+            Self::Review(state) => format!("{REVIEW}{state}"),
+        }
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        match word.strip_prefix(REVIEW) {
+            Some(state) => ReviewState::parse(state).ok().map(Self::Review),
+            None => ItemStatus::from_word(word).map(Self::Item),
+        }
+    }
+}
+
 /// Notes that `n` items went from one status to another; none for a new item, or one that is gone.
 pub async fn add(
     tx: &mut Tx,
@@ -37,7 +66,18 @@ pub async fn add(
     to: Option<ItemStatus>,
     n: u64,
 ) -> Result<()> {
-    let word = |status: Option<ItemStatus>| status.map(|status| status.counted_as().as_str());
+    add_counted(tx, collection, from.map(Counted::Item), to.map(Counted::Item), n).await
+}
+
+/// The same for anything that is counted.
+pub async fn add_counted(
+    tx: &mut Tx,
+    collection: CollectionKey,
+    from: Option<Counted>,
+    to: Option<Counted>,
+    n: u64,
+) -> Result<()> {
+    let word = |counted: Option<Counted>| counted.map(Counted::word);
     tx.execute_one(&ADD, params![collection, word(from), word(to), n])
         .await
 }
@@ -63,13 +103,34 @@ pub async fn fold(tx: &mut Tx, limit: u64) -> Result<u64> {
     Ok(taken)
 }
 
-/// The counts of a collection. What runs counts as queued.
+/// The counts of a collection's items. What runs counts as queued.
 pub async fn read(tx: &mut Tx, collection: CollectionKey) -> Result<BTreeMap<ItemStatus, i64>> {
+    let counts = read_all(tx, collection).await?.into_iter();
+    Ok(counts
+        .filter_map(|(counted, n)| match counted {
+            Counted::Item(status) => Some((status, n)),
+            Counted::Review(_) => None,
+        })
+        .collect())
+}
+
+/// The counts of a collection's reviews.
+pub async fn read_reviews(tx: &mut Tx, collection: CollectionKey) -> Result<BTreeMap<ReviewState, i64>> {
+    let counts = read_all(tx, collection).await?.into_iter();
+    Ok(counts
+        .filter_map(|(counted, n)| match counted {
+            Counted::Review(state) => Some((state, n)),
+            Counted::Item(_) => None,
+        })
+        .collect())
+}
+
+async fn read_all(tx: &mut Tx, collection: CollectionKey) -> Result<Vec<(Counted, i64)>> {
     let rows = tx.rows(&READ, params![collection]).await?;
     rows.into_iter()
         .map(|mut row| {
-            let status = ItemStatus::from_word(&row.text(0)?).ok_or_else(|| row.inconsistent(0))?;
-            Ok((status, row.int(1)?))
+            let counted = Counted::from_word(&row.text(0)?).ok_or_else(|| row.inconsistent(0))?;
+            Ok((counted, row.int(1)?))
         })
         .filter(|read| !matches!(read, Ok((_, 0))))
         .collect()

@@ -43,10 +43,28 @@ select l.lane_key, l.lim, coalesce(t.concurrent_jobs, r.concurrent_jobs)
 from lane l join lane_of o on o.lane_key = l.lane_key join tenant t on t.id = o.tenant_id join tier r on r.name = t.tier
 where l.lim <> coalesce(t.concurrent_jobs, r.concurrent_jobs) order by l.lane_key limit $1";
     ITEMS = portable "doctor_items" "
-select i.collection_key, case when i.lane_key is null then (case when i.to_review then 'in_review' else 'completed' end)
-       when j.state = 0 then 'queued' when j.state = 2 and j.to_review then 'in_review' when j.state = 2 then 'completed'
-       when j.state = 3 then 'failed' else 'cancelled' end as status, count(*)
-from item i left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq group by 1, 2";
+select i.collection_key, case when j.state = 0 then 'queued' when j.state = 3 then 'failed' when j.state in (4, 5) then 'cancelled'
+       when r.state = 2 then 'approved' when r.state = 3 then 'corrected' when r.state = 4 then 'rejected'
+       when r.state in (0, 1, 5) then 'in_review'
+       when not coalesce(j.to_review, i.to_review) then 'completed' when r.state = 6 then 'cancelled'
+       else 'in_review' end as status, count(*)
+from item i left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
+left join review r on r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version group by 1, 2";
+    REVIEWS = portable "doctor_reviews" "
+select collection_key, case state when 0 then 'review:pending' when 1 then 'review:in_review' when 2 then 'review:approved'
+       when 3 then 'review:corrected' when 4 then 'review:rejected' when 5 then 'review:failed' else 'review:cancelled' end
+       as status, count(*)
+from review group by 1, 2";
+    UNREVIEWED = portable "doctor_unreviewed" "
+select i.collection_key, i.id from item i left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
+left join review r on r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
+where coalesce(j.state, 2) = 2 and coalesce(j.to_review, i.to_review) and r.id is null
+order by i.collection_key, i.id limit $1";
+    HELD_REVIEWS = portable "doctor_held_reviews" "
+select r.collection_key, r.id from review r
+where (r.state = 1) <> (r.until_ms is not null) or (r.state = 1 and r.assigned_to is null)
+   or (r.state in (2, 3, 4)) <> (r.decided_at_ms is not null) or (r.state = 0 and r.assigned_to is not null)
+order by r.collection_key, r.id limit $1";
     COUNTERS = portable "doctor_counters" "
 select collection_key, status, cast(sum(n) as bigint) from (
   select collection_key, status, value as n from counter
@@ -121,6 +139,18 @@ pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
             row.int(0)?
         ));
     }
+    for mut row in tx.rows(&UNREVIEWED, params![SHOWN]).await? {
+        found.push(format!(
+            "item {} is to be reviewed, but has no review",
+            row.item(1)?
+        ));
+    }
+    for mut row in tx.rows(&HELD_REVIEWS, params![SHOWN]).await? {
+        found.push(format!(
+            "review {}: its holder, lease and decision do not agree with its state",
+            row.review(1)?
+        ));
+    }
     found.extend(counters(tx).await?);
     Ok(found)
 }
@@ -128,6 +158,9 @@ pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
 async fn counters(tx: &mut Tx) -> Result<Vec<String>> {
     let mut counts = std::collections::BTreeMap::<(i64, String), (i64, i64)>::new();
     for mut row in tx.rows(&ITEMS, &[]).await? {
+        counts.entry((row.int(0)?, row.text(1)?)).or_default().0 = row.int(2)?;
+    }
+    for mut row in tx.rows(&REVIEWS, &[]).await? {
         counts.entry((row.int(0)?, row.text(1)?)).or_default().0 = row.int(2)?;
     }
     for mut row in tx.rows(&COUNTERS, &[]).await? {
@@ -139,7 +172,11 @@ async fn counters(tx: &mut Tx) -> Result<Vec<String>> {
         .take(SHOWN as usize);
     Ok(differ
         .map(|((collection, status), (rows, counted))| {
-            format!("collection {collection}: {counted} items count as {status}, but there are {rows}")
+            let (what, status) = match status.strip_prefix("review:") {
+                Some(state) => ("reviews", state),
+                None => ("items", status.as_str()),
+            };
+            format!("collection {collection}: {counted} {what} count as {status}, but there are {rows}")
         })
         .collect())
 }

@@ -6,6 +6,7 @@ use docket_core::id::{CollectionKey, ItemId, LaneKey, Seq};
 use docket_core::item::ItemStatus;
 use docket_core::job::JobState;
 use docket_core::lane::HoldKind;
+use docket_core::review::ReviewState;
 
 use crate::error::Result;
 use crate::hot::NewItem;
@@ -18,29 +19,34 @@ crate::statements! {
 select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
        i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
        i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
-       c.id, c.tenant_id, j.state, h.kind, j.to_review
+       c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state
 from item i join collection c on c.collection_key = i.collection_key
 left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
+left join review r on r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
 where i.collection_key = $1 and i.id = $2";
     GET_MANY = postgres "item_get_many" "
 select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
        i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
        i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
-       c.id, c.tenant_id, j.state, h.kind, j.to_review
+       c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state
 from unnest($2::uuid[]) as q (id)
 cross join lateral (select * from item i where i.collection_key = $1 and i.id = q.id limit 1) i
 join collection c on c.collection_key = i.collection_key
 left join lateral (select * from job j where j.lane_key = i.lane_key and j.seq = i.job_seq limit 1) j on true
-left join lateral (select * from hold h where h.lane_key = i.lane_key and h.seq = i.job_seq limit 1) h on true";
+left join lateral (select * from hold h where h.lane_key = i.lane_key and h.seq = i.job_seq limit 1) h on true
+left join lateral (select r.state from review r
+                   where r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
+                   limit 1) r on true";
     LIST = portable "item_list" "
 select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
        i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
        i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
-       c.id, c.tenant_id, j.state, h.kind, j.to_review
+       c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state
 from item i join collection c on c.collection_key = i.collection_key
 left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
+left join review r on r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
 where i.collection_key = $1 and i.id < $2 order by i.id desc limit $3";
     HEADS = portable "item_heads" "
 select collection_key, head from (
@@ -128,6 +134,10 @@ fn read(mut row: Row) -> Result<Item> {
         ),
         None => None,
     };
+    let review = match row.opt_int(29)? {
+        Some(code) => Some(ReviewState::from_code(code).ok_or_else(|| row.inconsistent(29))?),
+        None => None,
+    };
     let item_to_review = row.bool(18)?;
     let to_review = row.opt_bool(28)?.unwrap_or(item_to_review);
     Ok(Item {
@@ -155,7 +165,7 @@ fn read(mut row: Row) -> Result<Item> {
         updated_at: row.time(23)?,
         collection_id: row.text(24)?,
         tenant_id: row.text(25)?,
-        status: ItemStatus::derive(job_status, to_review),
+        status: ItemStatus::derive(job_status, to_review, review),
     })
 }
 

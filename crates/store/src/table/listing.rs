@@ -33,14 +33,16 @@ select p.name, p.version, v.definition
 from pipeline p join pipeline_version v on v.pipeline_key = p.pipeline_key and v.version = p.version
 where p.name = $1";
     PAUSES = portable "listing_pauses" "
-select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms
+select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms, c.id
 from pause u left join lane_of l on l.lane_key = u.lane_key
 left join pipeline p on p.pipeline_key = u.pipeline_key left join pipeline q on q.pipeline_key = l.pipeline_key
+left join collection c on c.collection_key = u.collection_key
 where u.id > $1 order by u.id limit $2";
     PAUSE = portable "listing_pause" "
-select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms
+select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms, c.id
 from pause u left join lane_of l on l.lane_key = u.lane_key
 left join pipeline p on p.pipeline_key = u.pipeline_key left join pipeline q on q.pipeline_key = l.pipeline_key
+left join collection c on c.collection_key = u.collection_key
 where u.id = $1";
 }
 
@@ -74,6 +76,7 @@ pub struct PauseRow {
     pub scope: String,
     pub pipeline: Option<String>,
     pub tenant_id: Option<String>,
+    pub collection_id: Option<String>,
     pub reason: String,
     pub actor: String,
     pub at: Timestamp,
@@ -161,6 +164,7 @@ fn read_pause(mut row: crate::value::Row) -> Result<PauseRow> {
         reason: row.text(4)?,
         actor: row.text(5)?,
         at: row.time(6)?,
+        collection_id: row.opt_text(7)?,
     })
 }
 

@@ -16,7 +16,12 @@ pub mod listing;
 pub mod log;
 pub mod pause;
 pub mod pipeline;
+pub mod record;
 pub mod retention;
+pub mod review;
+pub mod review_content;
+pub mod review_order;
+pub mod reviewer;
 pub mod seal;
 pub mod step;
 pub mod tenant;
@@ -41,7 +46,12 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     log::STATEMENTS,
     pause::STATEMENTS,
     pipeline::STATEMENTS,
+    record::STATEMENTS,
     retention::STATEMENTS,
+    review::STATEMENTS,
+    review_content::STATEMENTS,
+    review_order::STATEMENTS,
+    reviewer::STATEMENTS,
     seal::STATEMENTS,
     step::STATEMENTS,
     tenant::STATEMENTS,

@@ -1,7 +1,7 @@
 //! Pauses.
 
 use docket_core::Timestamp;
-use docket_core::id::{LaneKey, PauseId, PipelineKey};
+use docket_core::id::{CollectionKey, LaneKey, PauseId, PipelineKey};
 
 use crate::error::Result;
 use crate::params;
@@ -13,13 +13,14 @@ const EVERYTHING: PipelineKey = PipelineKey(0);
 
 crate::statements! {
     INSERT = portable "pause_insert" "
-insert into pause (id, scope, pipeline_key, lane_key, reason, actor, at_ms) values ($1, $2, $3, $4, $5, $6, $7)";
+insert into pause (id, scope, pipeline_key, lane_key, reason, actor, at_ms, collection_key)
+values ($1, $2, $3, $4, $5, $6, $7, $8)";
     DELETE = portable "pause_delete" "
-delete from pause where id = $1 returning id, pipeline_key, lane_key, reason, actor, at_ms";
+delete from pause where id = $1 returning id, pipeline_key, lane_key, reason, actor, at_ms, collection_key";
     LIST = portable "pause_list" "
-select id, pipeline_key, lane_key, reason, actor, at_ms from pause order by at_ms, id limit 1000";
+select id, pipeline_key, lane_key, reason, actor, at_ms, collection_key from pause order by at_ms, id limit 1000";
     THAT_HOLD = portable "pause_that_hold" "
-select id, pipeline_key, lane_key, reason, actor, at_ms from pause
+select id, pipeline_key, lane_key, reason, actor, at_ms, collection_key from pause
 where pipeline_key in (0, $1) or lane_key = $2 order by at_ms, id limit 1000";
     OF_LANE = portable "pause_of_lane" "select count(*) from pause where lane_key = $1";
 }
@@ -31,6 +32,7 @@ pub enum PauseScope {
     All,
     Pipeline(PipelineKey),
     Lane(LaneKey),
+    Collection(CollectionKey),
 }
 
 impl PauseScope {
@@ -40,6 +42,7 @@ impl PauseScope {
             Self::All => "all",
             Self::Pipeline(_) => "pipeline",
             Self::Lane(_) => "lane",
+            Self::Collection(_) => "collection",
         }
     }
 }
@@ -56,11 +59,12 @@ pub struct Pause {
 }
 
 fn read(mut row: Row) -> Result<Pause> {
-    let scope = match (row.opt_pipeline(1)?, row.opt_lane(2)?) {
-        (Some(EVERYTHING), _) => PauseScope::All,
-        (Some(pipeline), _) => PauseScope::Pipeline(pipeline),
-        (None, Some(lane)) => PauseScope::Lane(lane),
-        (None, None) => return Err(row.inconsistent(1)),
+    let scope = match (row.opt_pipeline(1)?, row.opt_lane(2)?, row.opt_collection(6)?) {
+        (Some(EVERYTHING), _, _) => PauseScope::All,
+        (Some(pipeline), _, _) => PauseScope::Pipeline(pipeline),
+        (None, Some(lane), _) => PauseScope::Lane(lane),
+        (None, None, Some(collection)) => PauseScope::Collection(collection),
+        (None, None, None) => return Err(row.inconsistent(1)),
     };
     Ok(Pause {
         id: PauseId::from_uuid(row.uuid(0)?),
@@ -73,10 +77,11 @@ fn read(mut row: Row) -> Result<Pause> {
 
 /// Writes a pause.
 pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<()> {
-    let (pipeline, lane) = match pause.scope {
-        PauseScope::All => (Some(EVERYTHING), None),
-        PauseScope::Pipeline(pipeline) => (Some(pipeline), None),
-        PauseScope::Lane(lane) => (None, Some(lane)),
+    let (pipeline, lane, collection) = match pause.scope {
+        PauseScope::All => (Some(EVERYTHING), None, None),
+        PauseScope::Pipeline(pipeline) => (Some(pipeline), None, None),
+        PauseScope::Lane(lane) => (None, Some(lane), None),
+        PauseScope::Collection(collection) => (None, None, Some(collection)),
     };
     let scope = pause.scope.as_str();
     tx.execute_one(
@@ -88,7 +93,8 @@ pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<()> {
             lane,
             &pause.reason,
             &pause.actor,
-            pause.at
+            pause.at,
+            collection
         ],
     )
     .await

@@ -18,13 +18,17 @@ crate::statements! {
     FINISHED = split "items_finished"
         "select i.id from collection c join item i on i.collection_key = c.collection_key and i.id < $3
          left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
-         where ((j.state in (2, 3, 5) and not j.to_review and j.finished_at_ms <= $1)
-             or (i.lane_key is null and not i.to_review and i.updated_at_ms <= $1))
+         left join review r on r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
+         where ((j.state in (2, 3, 5) and (j.state <> 2 or not j.to_review or r.state in (2, 3, 4, 6)) and j.finished_at_ms <= $1)
+             or (i.lane_key is null and (not i.to_review or r.state in (2, 3, 4, 6)) and i.updated_at_ms <= $1))
+           and (r.state is null or r.state in (2, 3, 4, 6)) and (r.decided_at_ms is null or r.decided_at_ms <= $1)
          limit $2 for update of i skip locked"
         "select i.id from collection c join item i on i.collection_key = c.collection_key and i.id < $3
          left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
-         where ((j.state in (2, 3, 5) and not j.to_review and j.finished_at_ms <= $1)
-             or (i.lane_key is null and not i.to_review and i.updated_at_ms <= $1))
+         left join review r on r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
+         where ((j.state in (2, 3, 5) and (j.state <> 2 or not j.to_review or r.state in (2, 3, 4, 6)) and j.finished_at_ms <= $1)
+             or (i.lane_key is null and (not i.to_review or r.state in (2, 3, 4, 6)) and i.updated_at_ms <= $1))
+           and (r.state is null or r.state in (2, 3, 4, 6)) and (r.decided_at_ms is null or r.decided_at_ms <= $1)
          limit $2";
     VERSIONS_BLOBS = portable "item_version_blobs" "
 select blob_key from item_version where collection_key = $1 and item_id = $2 and blob_key is not null";
@@ -43,7 +47,8 @@ pub async fn sweep_holes(tx: &mut Tx, limit: u64) -> Result<u64> {
     tx.execute(&SWEEP_HOLES, params![limit]).await
 }
 
-/// Items whose last job ended before `until`, or that arrived finished before it, with no review to follow; locked.
+/// Items whose last job ended before `until`, or that arrived finished before it, with no review that is still open, and none decided
+/// since; locked.
 pub async fn finished(tx: &mut Tx, until: Timestamp, limit: u64) -> Result<Vec<ItemId>> {
     // What was submitted later cannot have ended before: the ids, which begin with the time, bound the look.
     tx.rows(&FINISHED, params![until, limit, ItemId::first_after(until)])

@@ -61,9 +61,9 @@ dl as (
          case state when 2 then case when to_review then 'in_review' else 'completed' end
                     when 3 then 'failed' else 'cancelled' end, count(*)
   from u where state <> 0 group by 1, 3)
-select ord, item_id, null::integer from u
+select ord, item_id, null::integer, state = 2 and to_review from u
 union all
-select null, null, pipeline_key from ul where ready group by pipeline_key";
+select null, null, pipeline_key, null from ul where ready group by pipeline_key";
 }
 
 pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timestamp) -> Result<Settlement> {
@@ -101,6 +101,7 @@ pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timesta
             Some(ord) => settlement.settled.push(Settled {
                 index: ord as usize - 1,
                 item: row.item(1)?,
+                to_review: row.bool(3)?,
             }),
             None => settlement.ready.push(row.pipeline(2)?),
         }

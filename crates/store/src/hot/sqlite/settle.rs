@@ -93,6 +93,7 @@ pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timesta
         settlement.settled.push(Settled {
             index,
             item: held.item,
+            to_review: held.to_review && entry.to == SettleTo::Gone(JobState::Completed),
         });
     }
     for (lane, [active, queued, waiting]) in &lanes {
