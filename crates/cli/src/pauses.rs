@@ -13,7 +13,7 @@ pub(crate) struct PauseArgs {
     #[command(flatten)]
     remote: RemoteArgs,
     /// Everything
-    #[arg(long, conflicts_with_all = ["pipeline", "tenant"])]
+    #[arg(long, conflicts_with_all = ["pipeline", "tenant", "collection"])]
     all: bool,
     /// A pipeline; with --tenant that tenant's lane in it
     #[arg(long, value_name = "NAME")]
@@ -21,6 +21,9 @@ pub(crate) struct PauseArgs {
     /// One tenant's lane
     #[arg(long, value_name = "TENANT", requires = "pipeline")]
     tenant: Option<String>,
+    /// The reviews of a collection
+    #[arg(long, value_name = "COLLECTION", conflicts_with = "pipeline")]
+    collection: Option<String>,
     /// Why, for those who wonder
     #[arg(long)]
     reason: String,
@@ -45,21 +48,24 @@ pub(crate) struct ListArgs {
 fn covers(pause: &Pause) -> String {
     match (&pause.pipeline, &pause.tenant_id) {
         (Some(pipeline), Some(tenant)) => format!("{tenant} in {pipeline}"),
-        (Some(id), None) => id.clone(),
-        (None, tenant) => or_nothing(tenant.as_ref()),
+        (Some(pipeline), None) => pipeline.clone(),
+        (None, _) => or_nothing(pause.collection_id.as_ref()),
     }
 }
 
 pub(crate) async fn pause(args: &PauseArgs) -> Result<ExitCode> {
-    let scope = match (&args.pipeline, &args.tenant) {
-        (None, _) if args.all => PauseScope::All,
-        (None, _) => bail!("say what to pause: --all, --pipeline NAME, or --pipeline NAME --tenant TENANT"),
-        (Some(_), None) => PauseScope::Pipeline,
-        (Some(_), Some(_)) => PauseScope::Lane,
+    let (scope, id) = match (&args.collection, &args.pipeline, &args.tenant) {
+        (Some(collection), ..) => (PauseScope::Collection, Some(collection.clone())),
+        (None, Some(pipeline), None) => (PauseScope::Pipeline, Some(pipeline.clone())),
+        (None, Some(pipeline), Some(_)) => (PauseScope::Lane, Some(pipeline.clone())),
+        (None, None, _) if args.all => (PauseScope::All, None),
+        (None, None, _) => bail!(
+            "say what to pause: --all, --pipeline NAME, --pipeline NAME --tenant TENANT, or --collection COLLECTION"
+        ),
     };
     let set = PauseSet {
         scope,
-        id: args.pipeline.clone(),
+        id,
         tenant_id: args.tenant.clone(),
         reason: args.reason.clone(),
     };

@@ -10,12 +10,14 @@ use crate::intake::submit::{CallAnswer, SubmitCall};
 use crate::processing::claim::{ClaimCall, Delivery, claim_calls};
 use crate::processing::complete::{CompleteCall, CompleteResult, complete_calls};
 use crate::processing::heartbeat::{HeartbeatCall, HeartbeatResult, heartbeat_calls};
+use crate::review::commit::{CommitCall, CommitResult, commit_calls};
 
 pub(crate) struct Batches {
     pub(crate) submit: Coalescer<SubmitCall, CallAnswer>,
     pub(crate) claim: Coalescer<ClaimCall, Delivery>,
     pub(crate) complete: Coalescer<CompleteCall, CompleteResult>,
     pub(crate) heartbeat: Coalescer<HeartbeatCall, HeartbeatResult>,
+    pub(crate) review_commit: Coalescer<CommitCall, CommitResult>,
 }
 
 impl Batches {
@@ -54,6 +56,12 @@ impl Batches {
                 1,
                 |call: &HeartbeatCall| call.beats.len(),
                 heartbeat_calls
+            ),
+            review_commit: coalesce!(
+                "review_commit",
+                runners,
+                |call: &CommitCall| call.decisions.len(),
+                commit_calls
             ),
         }
     }

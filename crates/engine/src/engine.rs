@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use docket_core::id::PipelineKey;
+use docket_core::id::{CollectionKey, PipelineKey};
 use docket_core::random::{Random, SystemRandom};
 use docket_core::{Clock, Timestamp};
 use docket_store::{Hint, Result, Store, StoreConfig};
@@ -89,6 +89,13 @@ impl Kernel {
     pub(crate) fn hint(&self, ready: impl IntoIterator<Item = PipelineKey>) {
         for pipeline in ready {
             self.store.hints().send(Hint::Ready(pipeline));
+        }
+    }
+
+    /// Tells those who wait that reviews of these collections may be pending.
+    pub(crate) fn hint_reviews(&self, pending: impl IntoIterator<Item = CollectionKey>) {
+        for collection in pending {
+            self.store.hints().send(Hint::Review(collection));
         }
     }
 }

@@ -1,9 +1,12 @@
 //! What the engine tells about itself, through the `metrics` facade: nothing is counted unless the program installs a recorder.
 //! The only label that is not a constant is the name of a pipeline that exists.
 
+use docket_core::review::Outcome;
 use docket_core::{Refusal, Refused};
 
 use crate::processing::reap::Reaped;
+use crate::review::decision::Decided;
+use crate::review::pop::Popped;
 
 /// Jobs were given to workers.
 pub(crate) fn claimed(pipeline: &str, jobs: usize) {
@@ -42,4 +45,28 @@ pub(crate) fn lost<T>(operation: &'static str, results: &[Refused<T>]) {
     if lost > 0 {
         metrics::counter!("docket_leases_lost_total", "operation" => operation).increment(lost as u64);
     }
+}
+
+/// A reviewer asked for reviews, and got some or was told why not.
+pub(crate) fn popped(popped: &Popped) {
+    match &popped.empty {
+        None => metrics::counter!("docket_reviews_popped_total").increment(popped.entries.len() as u64),
+        Some(empty) => {
+            metrics::counter!("docket_reviews_pops_empty_total", "reason" => empty.reason.as_str())
+                .increment(1);
+        }
+    }
+}
+
+/// Reviews were decided.
+pub(crate) fn decided(results: &[Refused<Decided>]) {
+    for outcome in Outcome::ALL {
+        let is_new = |decided: &&Decided| decided.outcome == outcome && !decided.repeated;
+        let decided = results.iter().flatten().filter(is_new).count();
+        if decided > 0 {
+            metrics::counter!("docket_reviews_decided_total", "outcome" => outcome.state().as_str())
+                .increment(decided as u64);
+        }
+    }
+    lost("review_commit", results);
 }

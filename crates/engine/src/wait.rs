@@ -5,16 +5,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use docket_core::id::PipelineKey;
+use docket_core::id::{CollectionKey, PipelineKey};
 use docket_store::Hint;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, watch};
 
-/// This often one who waits for a pipeline looks without a hint, should one have been lost.
+/// This often one of those who wait for the same looks without a hint, should one have been lost.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-type Bells = Arc<Mutex<HashMap<PipelineKey, Arc<Notify>>>>;
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Awaited {
+    /// A job of a pipeline.
+    Job(PipelineKey),
+    /// A review of a collection.
+    Review(CollectionKey),
+}
+
+type Bells = Arc<Mutex<HashMap<Awaited, Arc<Notify>>>>;
 
 pub(crate) struct Waiters {
     bells: Bells,
@@ -34,7 +43,8 @@ impl Waiters {
             loop {
                 tokio::select! {
                     hint = hints.recv() => match hint {
-                        Ok(Hint::Ready(pipeline)) => ring(&bells, Some(pipeline)),
+                        Ok(Hint::Ready(pipeline)) => ring(&bells, Some(Awaited::Job(pipeline))),
+                        Ok(Hint::Review(collection)) => ring(&bells, Some(Awaited::Review(collection))),
                         Ok(Hint::Logged | Hint::Following) => {}
                         Ok(Hint::Anything) | Err(RecvError::Lagged(_)) => ring(&bells, None),
                         Err(RecvError::Closed) => return,
@@ -63,20 +73,17 @@ impl Waiters {
         dismissed.wait_for(|dismissed| *dismissed).await.ok();
     }
 
-    /// What rings when a job of the pipeline may be ready.
-    pub(crate) fn bell(&self, pipeline: PipelineKey) -> Arc<Notify> {
+    /// What rings when it may be there.
+    pub(crate) fn bell(&self, awaited: Awaited) -> Arc<Notify> {
         let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(bells.entry(pipeline).or_default())
+        Arc::clone(bells.entry(awaited).or_default())
     }
 }
 
-fn ring(bells: &Bells, pipeline: Option<PipelineKey>) {
+fn ring(bells: &Bells, awaited: Option<Awaited>) {
     let bells = bells.lock().unwrap_or_else(PoisonError::into_inner);
-    match pipeline {
-        Some(pipeline) => bells
-            .get(&pipeline)
-            .into_iter()
-            .for_each(|bell| bell.notify_one()),
+    match awaited {
+        Some(awaited) => bells.get(&awaited).into_iter().for_each(|bell| bell.notify_one()),
         None => bells.values().for_each(|bell| bell.notify_one()),
     }
 }

@@ -163,6 +163,9 @@ const fn code_of(refusal: &Refusal) -> (Code, u16) {
         Refusal::RateLimited { .. } => (Code::RateLimited, 429),
         Refusal::ExternalIdConflict { .. } => (Code::ExternalIdConflict, 409),
         Refusal::LeaseLost => (Code::LeaseLost, 409),
+        Refusal::AlreadyClaimed { .. } => (Code::AlreadyClaimed, 409),
+        Refusal::AlreadyDecided { .. } => (Code::AlreadyDecided, 409),
+        Refusal::Paused { .. } => (Code::Paused, 409),
         Refusal::NotFailed { .. } => (Code::NotFailed, 409),
         Refusal::Conflict { .. } | Refusal::UploadExpired { .. } => (Code::Conflict, 409),
     }

@@ -11,6 +11,7 @@
 
 mod cluster;
 mod database;
+pub mod desk;
 mod files;
 pub mod load;
 pub mod model;

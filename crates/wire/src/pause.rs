@@ -16,6 +16,8 @@ pub enum PauseScope {
     Pipeline,
     /// One tenant's lane within a pipeline.
     Lane,
+    /// The reviews of a collection.
+    Collection,
 }
 
 /// `POST /api/v1/pauses`
@@ -25,7 +27,7 @@ pub enum PauseScope {
 pub struct PauseSet {
     /// What to stop.
     pub scope: PauseScope,
-    /// The pipeline's name, for a pipeline or a lane.
+    /// The pipeline's name, for a pipeline or a lane; the collection's, for a collection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Name>))]
     pub id: Option<String>,
@@ -54,6 +56,9 @@ pub struct Pause {
     /// The tenant, for a lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
+    /// The collection, where it stops the reviews of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection_id: Option<String>,
     /// Why.
     pub reason: String,
     /// Who set it.

@@ -6,6 +6,7 @@ use docket_core::id::{CollectionKey, LaneKey, draw_key};
 use docket_core::log::Action;
 use docket_core::name::{CollectionId, PipelineName, TenantId};
 use docket_core::random::Random;
+use docket_core::review::ReviewPolicy;
 use docket_core::scope::Operator;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::collection::{self, Collection};
@@ -15,6 +16,8 @@ use docket_store::{Result, Tx};
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
+use crate::review::Reviewed;
+use crate::review::rekey::{begin, changes_order};
 
 /// What an operator says of a collection.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ impl Engine {
     /// Makes or changes a collection. Items submitted from then on follow what it says.
     pub async fn collection_put(&self, who: &Operator, settings: CollectionSettings) -> Result<()> {
         docket_core::content::check_json("settings", &settings.settings, docket_core::item::JSON_MAX)?;
+        let policy = ReviewPolicy::of_settings(&settings.settings)?;
+        policy.check().map_err(|refusal| refusal.under("review"))?;
         let params = CollectionPut {
             who: who.clone(),
             settings,
@@ -95,10 +100,12 @@ async fn collection_put(tx: &mut Tx, p: &CollectionPut) -> Result<()> {
         to_review: p.settings.review,
         settings: p.settings.settings.to_string(),
         uploads: owner.uploads,
+        review_policy: known.as_ref().map_or(1, |known| known.review_policy),
+        is_paused: known.as_ref().is_some_and(|known| known.is_paused),
     };
     match known {
         None => collection::insert(tx, &row, p.now).await?,
-        Some(_) => collection::update(tx, &row, p.now).await?,
+        Some(known) => collection_change(tx, known, row, p.now).await?,
     }
     let details = json!({
         "collection": id, "pipeline": p.settings.pipeline, "review": p.settings.review, "settings": p.settings.settings,
@@ -106,4 +113,21 @@ async fn collection_put(tx: &mut Tx, p: &CollectionPut) -> Result<()> {
     let mut entry = NewEntry::new(Action::CollectionPut, p.who.actor.as_str()).with(&details);
     entry.tenant_id = Some(tenant_id.to_owned());
     log::append(tx, &entry, p.now).await
+}
+
+/// Changes a collection; where that changes the order of its reviews, they are ordered anew in the background.
+async fn collection_change(
+    tx: &mut Tx,
+    known: Collection,
+    mut row: Collection,
+    now: Timestamp,
+) -> Result<()> {
+    let (before, after) = (Reviewed::of(known)?, Reviewed::of(row.clone())?);
+    let is_reordered = changes_order(&before.policy, &after.policy);
+    row.review_policy += i64::from(is_reordered);
+    collection::update(tx, &row, now).await?;
+    if is_reordered {
+        begin(tx, &Reviewed::of(row)?, now).await?;
+    }
+    Ok(())
 }

@@ -2,12 +2,12 @@
 
 use docket_core::id::{PauseId, PipelineKey};
 use docket_core::log::Action;
-use docket_core::name::{PipelineName, TEXT_MAX, TenantId, check_text};
+use docket_core::name::{CollectionId, PipelineName, TEXT_MAX, TenantId, check_text};
 use docket_core::scope::Operator;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::log::NewEntry;
 use docket_store::table::pause::{self, Pause, PauseScope};
-use docket_store::table::{lane, log, pipeline};
+use docket_store::table::{collection, lane, log, pipeline};
 use docket_store::{Hint, Result, Tx};
 use serde_json::json;
 
@@ -22,6 +22,8 @@ pub enum PauseTarget {
     Pipeline(PipelineName),
     /// One tenant's lane within a pipeline.
     Lane(TenantId, PipelineName),
+    /// The reviews of a collection.
+    Collection(CollectionId),
 }
 
 #[derive(Clone)]
@@ -95,6 +97,11 @@ pub(super) async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
             lane::set_paused(tx, lane, true).await?;
             PauseScope::Lane(lane)
         }
+        PauseTarget::Collection(id) => {
+            let found = collection::get(tx, id.as_str()).await?;
+            let found = found.ok_or_else(|| Refusal::not_found("collection", id))?;
+            PauseScope::Collection(found.key)
+        }
     };
     let actor = p.who.actor.as_str();
     let row = Pause {
@@ -109,9 +116,15 @@ pub(super) async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
         PauseTarget::All => (None, None),
         PauseTarget::Pipeline(name) => (None, Some(name)),
         PauseTarget::Lane(tenant, name) => (Some(tenant), Some(name)),
+        PauseTarget::Collection(_) => (None, None),
     };
-    let details =
-        json!({ "pauseId": p.id, "scope": scope.as_str(), "pipeline": pipeline, "reason": p.reason });
+    let collection = match &p.target {
+        PauseTarget::Collection(id) => Some(id),
+        _ => None,
+    };
+    let details = json!({
+        "pauseId": p.id, "scope": scope.as_str(), "pipeline": pipeline, "collection": collection, "reason": p.reason,
+    });
     let mut entry = NewEntry::new(Action::PauseSet, actor).with(&details);
     entry.tenant_id = tenant.map(|tenant| tenant.as_str().to_owned());
     log::append(tx, &entry, p.now).await
@@ -130,7 +143,7 @@ async fn pause_lift(tx: &mut Tx, who: &Operator, id: PauseId, now: Timestamp) ->
     )
     .await?;
     match lifted.scope {
-        PauseScope::All => Ok(None),
+        PauseScope::All | PauseScope::Collection(_) => Ok(None),
         PauseScope::Pipeline(pipeline) => Ok(Some(pipeline)),
         PauseScope::Lane(lane) => {
             // Locked before its pauses are counted: whoever pauses it now has to wait, and pauses it after this.

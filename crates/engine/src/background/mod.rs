@@ -25,6 +25,8 @@ pub struct Intervals {
     pub reap: Duration,
     /// The folder of counter changes.
     pub fold: Duration,
+    /// What orders reviews anew when their collection's policy has changed.
+    pub rekey: Duration,
     /// The sealer of the log.
     pub seal: Duration,
     /// The sweeper of bytes without an item.
@@ -38,6 +40,7 @@ impl Default for Intervals {
         Self {
             reap: Duration::from_secs(15),
             fold: Duration::from_secs(1),
+            rekey: Duration::from_secs(1),
             seal: Duration::from_secs(1),
             sweep: Duration::from_secs(60),
             retention: Duration::from_secs(60),
@@ -64,6 +67,7 @@ impl Engine {
     /// Reaps what is stale and starts the background work.
     pub async fn start_background(&self, intervals: Intervals) -> Result<Background> {
         self.reap(None).await?;
+        self.review_reap(None).await?;
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         macro_rules! every {
@@ -82,6 +86,7 @@ impl Engine {
         }
         let wait_began = Some(Arc::clone(&self.kernel));
         every!("reaper", intervals.reap, wait_began, reaper_run_once);
+        every!("rekeyer", intervals.rekey, None, rekey_run_once);
         every!("folder", intervals.fold, None, fold_run_once);
         every!("sealer", intervals.seal, None, sealer_run_once);
         every!("sweeper", intervals.sweep, None, sweep_run_once);

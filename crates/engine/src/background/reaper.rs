@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use docket_core::Timestamp;
 use docket_store::Result;
-use docket_store::table::hold;
+use docket_store::Tx;
+use docket_store::table::{hold, review};
 
 use crate::engine::Engine;
 
@@ -20,9 +21,10 @@ impl Engine {
         kernel.next_reap_ms.store(i64::MIN, Ordering::SeqCst);
         kernel.earliest_lease_ms.store(i64::MAX, Ordering::SeqCst);
         self.reap(None).await?;
+        self.review_reap(None).await?;
         let due = kernel
             .store
-            .read("next_due", (), |tx, ()| Box::pin(hold::next_due(tx)))
+            .read("next_due", (), |tx, ()| Box::pin(next_due(tx)))
             .await?;
         kernel
             .next_reap_ms
@@ -38,4 +40,10 @@ impl Engine {
             Duration::from_millis(u64::try_from(wait).unwrap_or(0)).max(REST),
         ))
     }
+}
+
+/// When the next lease or wait ends, of a job or of a review.
+async fn next_due(tx: &mut Tx) -> Result<Option<Timestamp>> {
+    let (job, review) = (hold::next_due(tx).await?, review::next_due(tx).await?);
+    Ok(job.into_iter().chain(review).min())
 }

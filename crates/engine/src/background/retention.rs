@@ -7,7 +7,7 @@ use docket_core::Timestamp;
 use docket_core::id::UploadId;
 use docket_core::log::Action;
 use docket_store::table::log::NewEntry;
-use docket_store::table::{counter, idempotency, item, log, retention, tenant, upload, worker};
+use docket_store::table::{counter, idempotency, item, log, retention, review, tenant, upload, worker};
 use docket_store::{Result, Tx};
 
 use crate::engine::{Engine, Kernel};
@@ -73,7 +73,12 @@ async fn retain(tx: &mut Tx, kernel: &Kernel, now: Timestamp) -> Result<Retained
                 let trash = UploadId::new(now, kernel.random.as_ref());
                 upload::insert_discarded(tx, trash, &found.tenant_id, &blob_key, now).await?;
             }
+            let reviews = review::delete_of_item(tx, id).await?;
             retention::delete(tx, id, found.job).await?;
+            for state in reviews {
+                let counted = Some(counter::Counted::Review(state));
+                counter::add_counted(tx, id.collection(), counted, None, 1).await?;
+            }
             counter::add(tx, id.collection(), Some(found.status), None, 1).await?;
             let entry = NewEntry::new(Action::ItemExpired, "docket").of_item(&found.tenant_id, id);
             log::append(tx, &entry, now).await?;

@@ -49,7 +49,8 @@ async fn submit_once(kernel: &Arc<Kernel>, batch: &Arc<Batch>) -> Result<Vec<Opt
     let run = kernel.store.run_hot("submit", Arc::clone(batch), |tx, batch| {
         Box::pin(submit_batch(tx, batch))
     });
-    let (answers, ready) = run.await?;
+    let (answers, ready, pending) = run.await?;
     kernel.hint(ready);
+    kernel.hint_reviews(pending);
     Ok(answers)
 }

@@ -1,12 +1,13 @@
 //! Submit: any number of calls in one transaction, each with its own answer.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use docket_core::id::{ItemId, JobId, PipelineKey, UploadId};
+use docket_core::id::{CollectionKey, ItemId, JobId, PipelineKey, UploadId};
 use docket_core::item::{Content, ItemDetails, check_batch};
 use docket_core::name::CollectionId;
 use docket_core::scope::Scope;
+use docket_core::tenant::UploadLimit;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::collection::{self, Collection};
 use docket_store::table::{item, upload};
@@ -22,6 +23,7 @@ use super::prepare::Prepared;
 use super::version::{Versioned, next_version};
 use crate::engine::Engine;
 use crate::once::Asked;
+use crate::review::enter::{Enter, enter};
 
 /// Somebody else may insert the same item at the same moment; so often is looked again.
 const ROUNDS_MAX: usize = 8;
@@ -80,6 +82,8 @@ pub(crate) struct SubmitCall {
     pub(crate) key: Option<Asked>,
     /// The upload whose bytes the item takes over, and when it expires.
     pub(crate) upload: Option<(UploadId, Timestamp)>,
+    /// Whether the items were finished elsewhere: no limit, no pipeline, and a review follows.
+    pub(crate) is_finished: bool,
 }
 
 /// What became of a call: its answer, or a refusal of it as a whole.
@@ -119,12 +123,18 @@ impl Engine {
             items,
             key,
             upload: None,
+            is_finished: false,
         };
         Ok(self.batches.submit.call(call).await??)
     }
 }
 
-pub(super) type Answers = (Vec<Option<CallAnswer>>, BTreeSet<PipelineKey>);
+/// The answers to calls, pipelines of which something can start, and collections in which a review is pending.
+pub(super) type Answers = (
+    Vec<Option<CallAnswer>>,
+    BTreeSet<PipelineKey>,
+    BTreeSet<CollectionKey>,
+);
 
 pub(super) async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<Answers> {
     let collections = collections_of(tx, &batch.calls).await?;
@@ -135,11 +145,12 @@ pub(super) async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<Answ
         repeats: Vec::new(),
         results: HashMap::new(),
         ready: BTreeSet::new(),
+        pending: BTreeSet::new(),
     };
     run.admit(tx, &collections).await?;
     run.write(tx).await?;
     run.finish(tx).await?;
-    Ok((run.answers, run.ready))
+    Ok((run.answers, run.ready, run.pending))
 }
 
 async fn collections_of(tx: &mut Tx, calls: &[SubmitCall]) -> Result<HashMap<String, Collection>> {
@@ -172,6 +183,7 @@ struct Run<'a> {
     /// By call and entry.
     results: HashMap<(usize, usize), Refused<SubmittedItem>>,
     ready: BTreeSet<PipelineKey>,
+    pending: BTreeSet<CollectionKey>,
 }
 
 impl Run<'_> {
@@ -208,9 +220,14 @@ impl Run<'_> {
                     }
                 }
             }
+            let mut collection = collection.clone();
+            if call.is_finished {
+                (collection.lane, collection.to_review) = (None, true);
+                collection.uploads = UploadLimit::Unlimited;
+            }
             self.open.push(Open {
                 call: index,
-                collection: collection.clone(),
+                collection,
                 reserved,
             });
         }
@@ -347,8 +364,27 @@ impl Run<'_> {
         }
         let submission = hot::submit(tx, &rows, self.batch.now).await?;
         self.ready.extend(submission.ready);
+        self.enter_new(tx, &rows, &submission.inserted).await?;
         written.wanted.extend(rows.iter().map(|row| row.id));
         written.inserted.extend(submission.inserted);
+        Ok(())
+    }
+
+    /// Begins the reviews of new items that arrived finished.
+    async fn enter_new(
+        &mut self,
+        tx: &mut Tx,
+        rows: &[hot::NewItem],
+        inserted: &[(ItemId, Option<docket_core::id::Seq>)],
+    ) -> Result<()> {
+        let inserted: HashSet<ItemId> = inserted.iter().map(|(id, _)| *id).collect();
+        let entries: Vec<Enter> = rows
+            .iter()
+            .filter(|row| row.to_review && inserted.contains(&row.id))
+            .map(|row| Enter::of_new(row, 1))
+            .collect::<Result<_>>()?;
+        let pending = enter(tx, &entries, self.batch.random.as_ref(), self.batch.now).await?;
+        self.pending.extend(pending);
         Ok(())
     }
 
@@ -394,7 +430,7 @@ impl Run<'_> {
             Ok(Class::Duplicate(id)) => Ok(duplicate(*id)),
             Ok(Class::NextVersion(id)) => {
                 let row = prepared.row(*id, collection.key, collection.lane, collection.to_review);
-                match next_version(tx, *id, &row, self.batch.now).await? {
+                match next_version(tx, *id, &row, self.batch.random.as_ref(), self.batch.now).await? {
                     Versioned::Gone => {
                         limits.of(&collection.tenant_id, false).remaining += 1;
                         return Ok(None);
@@ -403,9 +439,10 @@ impl Run<'_> {
                         limits.of(&collection.tenant_id, false).remaining += 1;
                         Ok(duplicate(*id))
                     }
-                    Versioned::Done(ready) => {
+                    Versioned::Done(ready, pending) => {
                         limits.used(&collection.tenant_id);
                         self.ready.extend(ready);
+                        self.pending.extend(pending);
                         Ok(submitted(*id, job_of(tx, *id).await?, true))
                     }
                 }

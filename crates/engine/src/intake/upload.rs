@@ -226,6 +226,7 @@ impl Upload {
             items: vec![Ok(prepared)],
             key: self.asked.clone(),
             upload: Some((self.id, self.expires_at)),
+            is_finished: false,
         };
         let answer = self.engine.batches.submit.call(call).await?;
         // Taken, known or refused: its place and its bytes have been seen to.

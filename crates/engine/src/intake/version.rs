@@ -1,9 +1,12 @@
 //! An item's next version (rule I5): what it was is kept, its present job is taken back, and the new version is processed from
 //! the start.
 
+use std::collections::BTreeSet;
+
 use docket_core::Timestamp;
-use docket_core::id::ItemId;
+use docket_core::id::{CollectionKey, ItemId, PipelineKey};
 use docket_core::log::Action;
+use docket_core::random::Random;
 use docket_store::hot::NewItem;
 use docket_store::table::job::Cause;
 use docket_store::table::log::NewEntry;
@@ -13,6 +16,8 @@ use serde_json::json;
 
 use crate::processing::cancel::cancel_job;
 use crate::processing::enqueue::{Enqueue, enqueue};
+use crate::review::enter::{Enter, enter};
+use crate::review::withdraw::withdraw;
 
 /// What became of a next version.
 pub(crate) enum Versioned {
@@ -20,8 +25,8 @@ pub(crate) enum Versioned {
     Gone,
     /// The item is that already.
     Same,
-    /// It is the next version now; pipelines of which something can start.
-    Done(Vec<docket_core::id::PipelineKey>),
+    /// It is the next version now; pipelines of which something can start, and collections in which a review is pending.
+    Done(Vec<PipelineKey>, BTreeSet<CollectionKey>),
 }
 
 /// Makes the item what `row` says.
@@ -29,6 +34,7 @@ pub(crate) async fn next_version(
     tx: &mut Tx,
     id: ItemId,
     row: &NewItem,
+    random: &dyn Random,
     now: Timestamp,
 ) -> Result<Versioned> {
     item::lock(tx, id).await?;
@@ -41,7 +47,11 @@ pub(crate) async fn next_version(
     let mut ready = cancel_job(tx, &before, &row.submitted_by, now)
         .await?
         .unwrap_or_default();
-    let cancelled = item::get(tx, id).await?.map_or(before.status, |item| item.status);
+    let was_in_review = withdraw(tx, &before, &row.submitted_by, "the item has a next version", now).await?;
+    let counted = match was_in_review {
+        true => before.status,
+        false => item::get(tx, id).await?.map_or(before.status, |item| item.status),
+    };
     item::next_version(tx, id, row, now).await?;
     let version = before.version + 1;
     let entry = NewEntry::new(Action::ItemVersioned, &row.submitted_by)
@@ -62,6 +72,11 @@ pub(crate) async fn next_version(
         ready.extend(enqueue(tx, &job, now).await?.ready);
     }
     let after = item::get(tx, id).await?.map(|item| item.status);
-    counter::add(tx, id.collection(), Some(cancelled), after, 1).await?;
-    Ok(Versioned::Done(ready))
+    counter::add(tx, id.collection(), Some(counted), after, 1).await?;
+    let mut entries = Vec::new();
+    if row.to_review {
+        entries.push(Enter::of_new(row, version)?);
+    }
+    let pending = enter(tx, &entries, random, now).await?;
+    Ok(Versioned::Done(ready, pending))
 }

@@ -1,4 +1,4 @@
-//! Cancel: what waits is taken out of its lane; what runs loses its lease (rule P13).
+//! Cancel: what waits is taken out of its lane or its review queue; whoever has it loses the lease (rule P13).
 
 use docket_core::id::{ItemId, LaneKey, PipelineKey, Seq};
 use docket_core::item::ItemStatus;
@@ -14,10 +14,11 @@ use docket_store::table::{counter, job, lane, log};
 use docket_store::{Result, Tx};
 
 use crate::engine::Engine;
+use crate::review::withdraw::withdraw;
 use crate::view::item::item_of_tenant;
 
 impl Engine {
-    /// Takes an item back that waits or is being processed; a worker that has it finds its lease lost.
+    /// Takes an item back that waits, is being processed or is in review; whoever has it finds the lease lost.
     pub async fn cancel(&self, scope: &Scope, item: ItemId) -> Result<()> {
         let params = (scope.clone(), item, self.kernel.clock.now());
         let ready = self
@@ -33,20 +34,36 @@ impl Engine {
 async fn cancel(tx: &mut Tx, scope: &Scope, id: ItemId, now: Timestamp) -> Result<Vec<PipelineKey>> {
     item::lock(tx, id).await?;
     let found = item_of_tenant(tx, scope, id).await?;
-    if !matches!(found.status, ItemStatus::Queued | ItemStatus::Processing) {
-        let problem = format!(
-            "the item is {}; only what is queued or processing can be cancelled",
-            found.status
-        );
-        return Err(Refusal::Conflict { problem }.into());
-    }
-    let Some(ready) = cancel_job(tx, &found, scope.actor.as_str(), now).await? else {
-        let problem = "the item's job has ended in the meantime".to_owned();
-        return Err(Refusal::Conflict { problem }.into());
+    let ready = match found.status {
+        ItemStatus::Queued | ItemStatus::Processing => {
+            let cancelled = cancel_job(tx, &found, scope.actor.as_str(), now).await?;
+            cancelled.ok_or_else(|| Refusal::Conflict {
+                problem: "the item's job has ended in the meantime".to_owned(),
+            })?
+        }
+        ItemStatus::InReview => {
+            cancel_review(tx, &found, scope, now).await?;
+            Vec::new()
+        }
+        status => {
+            let problem = format!(
+                "the item is {status}; only what is queued, processing or in review can be cancelled"
+            );
+            return Err(Refusal::Conflict { problem }.into());
+        }
     };
     let entry = NewEntry::new(Action::ItemCancelled, scope.actor.as_str()).of_item(&found.tenant_id, id);
     log::append(tx, &entry, now).await?;
     Ok(ready)
+}
+
+async fn cancel_review(tx: &mut Tx, item: &Item, scope: &Scope, now: Timestamp) -> Result<()> {
+    if !withdraw(tx, item, scope.actor.as_str(), "the item was cancelled", now).await? {
+        let problem = "the item's review was decided in the meantime".to_owned();
+        return Err(Refusal::Conflict { problem }.into());
+    }
+    let after = item::get(tx, item.id).await?.map(|item| item.status);
+    counter::add(tx, item.id.collection(), Some(item.status), after, 1).await
 }
 
 /// Cancels an item's job if it is alive. The caller has locked the item. Returns pipelines of which something can start now; none

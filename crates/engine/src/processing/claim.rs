@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::release::{Release, release_jobs};
 use crate::engine::{Engine, Kernel};
+use crate::wait::Awaited;
 
 /// The longest wait for work.
 const WAIT_MAX_MS: u64 = 60_000;
@@ -168,7 +169,7 @@ impl Engine {
         if wait_ms == 0 {
             return self.claim_now(&call).await;
         }
-        let bell = self.kernel.waiters.bell(call.pipeline);
+        let bell = self.kernel.waiters.bell(Awaited::Job(call.pipeline));
         let mut over = std::pin::pin!(tokio::time::sleep(Duration::from_millis(wait_ms)));
         let mut stop = std::pin::pin!(stop);
         loop {

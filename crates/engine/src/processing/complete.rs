@@ -1,16 +1,17 @@
 //! Complete: a job is done (rules P11, P12, V11). The lane is freed in the same transaction.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use docket_core::content::check_json;
 use docket_core::field::{MachineField, check_fields};
-use docket_core::id::{ItemId, JobId};
+use docket_core::id::{CollectionKey, ItemId, JobId, PipelineKey};
 use docket_core::item::{JSON_MAX, check_amount, check_batch};
 use docket_core::job::JobState;
 use docket_core::lane::HoldKind;
 use docket_core::lease::LeaseToken;
 use docket_core::log::Action;
+use docket_core::random::Random;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::hot::{self, Output, Settle, SettleTo, Settlement};
 use docket_store::table::log::NewEntry;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::engine::{Engine, Kernel};
 use crate::intake::prepare::fields_text;
+use crate::review::enter::{enter, known};
 
 /// What a worker made of a job.
 #[derive(Clone, Debug)]
@@ -142,14 +144,15 @@ pub(crate) async fn complete_calls(
 ) -> Result<Vec<CompleteResult>> {
     let sizes: Vec<_> = calls.iter().map(|call| call.entries.len()).collect();
     let entries: Vec<_> = calls.into_iter().flat_map(|call| call.entries).collect();
-    let params = (entries, kernel.clock.now());
-    let (results, ready) = kernel
+    let params = (entries, Arc::clone(&kernel.random), kernel.clock.now());
+    let (results, ready, pending) = kernel
         .store
         .run_hot("complete", params, |tx, p| {
-            Box::pin(complete_batch(tx, &p.0, p.1))
+            Box::pin(complete_batch(tx, &p.0, p.1.as_ref(), p.2))
         })
         .await?;
     kernel.hint(ready);
+    kernel.hint_reviews(pending);
     let done = |result: &&Refused<Completed>| matches!(result, Ok(completed) if !completed.repeated);
     crate::meter::completed(results.iter().filter(done).count());
     crate::meter::lost("complete", &results);
@@ -163,8 +166,9 @@ pub(crate) async fn complete_calls(
 async fn complete_batch(
     tx: &mut Tx,
     entries: &[Refused<CompleteEntry>],
+    random: &dyn Random,
     now: Timestamp,
-) -> Result<(CompleteResult, Vec<docket_core::id::PipelineKey>)> {
+) -> Result<(CompleteResult, Vec<PipelineKey>, BTreeSet<CollectionKey>)> {
     let sound: Vec<_> = entries
         .iter()
         .enumerate()
@@ -179,7 +183,7 @@ async fn complete_batch(
             Ok(_) => Err(Refusal::LeaseLost),
         })
         .collect();
-    let mut with_fields = Vec::new();
+    let (mut with_fields, mut to_review) = (Vec::new(), Vec::new());
     for done in settled {
         let (index, entry) = sound[done.index];
         results[index] = Ok(Completed {
@@ -189,14 +193,45 @@ async fn complete_batch(
         if let Some(fields) = &entry.fields {
             with_fields.push((done.item, &entry.settle, fields));
         }
+        if done.to_review {
+            to_review.push((done.item, entry));
+        }
     }
     for (index, entry) in sound {
         if results[index].is_err() {
             results[index] = repeated(tx, &entry.settle).await?;
         }
     }
-    log_kept_fields(tx, &with_fields, now).await?;
-    Ok((results, ready))
+    weigh_corrections(tx, &with_fields, now).await?;
+    let pending = enter_completed(tx, &to_review, random, now).await?;
+    Ok((results, ready, pending))
+}
+
+/// Begins the reviews of completed items, by what the machine said of them and by what came with them.
+async fn enter_completed(
+    tx: &mut Tx,
+    completed: &[(ItemId, &CompleteEntry)],
+    random: &dyn Random,
+    now: Timestamp,
+) -> Result<BTreeSet<CollectionKey>> {
+    if completed.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let items: Vec<_> = completed.iter().map(|(item, _)| *item).collect();
+    let mut known = known(tx, &items).await?;
+    for (item, said) in completed {
+        let Some(enter) = known.get_mut(item) else {
+            continue;
+        };
+        let output = &said.settle.output;
+        if let Some(fields) = &said.fields {
+            enter.fields.clone_from(fields);
+        }
+        enter.line_item_count = output.line_item_count.or(enter.line_item_count);
+        enter.total_amount = output.total_amount.or(enter.total_amount);
+    }
+    let entries: Vec<_> = items.iter().filter_map(|item| known.remove(item)).collect();
+    enter(tx, &entries, random, now).await
 }
 
 /// A completion that was said before, by the same token, stands.
@@ -211,8 +246,9 @@ async fn repeated(tx: &mut Tx, settle: &Settle) -> Result<Refused<Completed>> {
         .ok_or(Refusal::LeaseLost))
 }
 
-/// Notes what the machine says of fields that a person has locked; the person's value stays (rule V11).
-async fn log_kept_fields(
+/// What the machine says of fields that a person has corrected (rule V11): where the field is locked the person's value stays, and what
+/// the machine says is noted; where it was unlocked the machine's takes its place.
+async fn weigh_corrections(
     tx: &mut Tx,
     completed: &[(ItemId, &Settle, &Vec<MachineField>)],
     now: Timestamp,
@@ -222,13 +258,16 @@ async fn log_kept_fields(
     }
     let items: Vec<_> = completed.iter().map(|(item, _, _)| *item).collect();
     for (item, correction) in correction::of_items(tx, &items).await? {
-        let said = completed.iter().find(|(other, _, _)| *other == item);
-        let Some((_, settle, fields)) = said.filter(|_| correction.locked) else {
+        let Some((_, settle, fields)) = completed.iter().find(|(other, _, _)| *other == item) else {
             continue;
         };
         let Some(field) = fields.iter().find(|field| field.name == correction.name) else {
             continue;
         };
+        if !correction.locked {
+            correction::delete(tx, item, &correction.name).await?;
+            continue;
+        }
         let owner = collection::by_key(tx, item.collection()).await?;
         let tenant_id = owner.map(|collection| collection.tenant_id).unwrap_or_default();
         let mut entry = NewEntry::new(Action::FieldKeptLocked, "docket").of_item(&tenant_id, item);

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::enqueue::{Enqueue, enqueue};
 use crate::engine::Engine;
 use crate::once::{Asked, Once};
+use crate::review::withdraw::withdraw;
 use crate::view::item::item_of_tenant;
 
 struct Again {
@@ -113,6 +114,14 @@ async fn again(tx: &mut Tx, p: &Again) -> Result<(JobId, Option<PipelineKey>)> {
                 found.collection_id
             ),
         })?;
+    withdraw(
+        tx,
+        &found,
+        p.scope.actor.as_str(),
+        "the item is processed again",
+        p.now,
+    )
+    .await?;
     let new = Enqueue {
         lane,
         item: p.item,

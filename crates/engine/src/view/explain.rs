@@ -124,6 +124,7 @@ async fn add_pauses(
             PauseScope::All => "Everything",
             PauseScope::Pipeline(_) => "The pipeline",
             PauseScope::Lane(_) => "The lane",
+            PauseScope::Collection(_) => "The collection",
         };
         explanation
             .reasons

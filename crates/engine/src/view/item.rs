@@ -230,7 +230,7 @@ async fn item_view(tx: &mut Tx, scope: &Scope, id: ItemId, definitions: &Definit
 }
 
 /// The runs of an item from its latest on.
-async fn runs(tx: &mut Tx, latest: Option<(LaneKey, Seq)>) -> Result<Vec<Job>> {
+pub(crate) async fn runs(tx: &mut Tx, latest: Option<(LaneKey, Seq)>) -> Result<Vec<Job>> {
     let mut runs = Vec::new();
     let mut next = latest;
     while let (Some((lane, seq)), true) = (next, runs.len() < RUNS_MAX) {
@@ -250,7 +250,7 @@ pub(crate) async fn fields_of(tx: &mut Tx, item: &Item) -> Result<Vec<Field>> {
     fields_from(tx, item, &runs).await
 }
 
-async fn fields_from(tx: &mut Tx, item: &Item, runs: &[Job]) -> Result<Vec<Field>> {
+pub(crate) async fn fields_from(tx: &mut Tx, item: &Item, runs: &[Job]) -> Result<Vec<Field>> {
     let own = runs.iter().filter(|run| run.item_version == item.version);
     let text = own
         .filter_map(|run| run.fields.clone())

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use docket_core::id::PauseId;
-use docket_core::name::{PipelineName, TenantId};
+use docket_core::name::{CollectionId, PipelineName, TenantId};
 use docket_engine::{PauseTarget, PauseView};
 use docket_wire::Page;
 use docket_wire::page::PageQuery;
@@ -25,10 +25,12 @@ fn show(view: PauseView) -> wire::Pause {
         scope: match view.scope.as_str() {
             "pipeline" => wire::PauseScope::Pipeline,
             "lane" => wire::PauseScope::Lane,
+            "collection" => wire::PauseScope::Collection,
             _ => wire::PauseScope::All,
         },
         pipeline: view.pipeline,
         tenant_id: view.tenant_id,
+        collection_id: view.collection_id,
         reason: view.reason,
         actor: view.actor,
         at: view.at.into(),
@@ -46,7 +48,9 @@ fn target(body: &wire::PauseSet) -> ApiResult<PauseTarget> {
     };
     match body.scope {
         wire::PauseScope::All if body.id.is_some() => superfluous("id"),
-        wire::PauseScope::All | wire::PauseScope::Pipeline if body.tenant_id.is_some() => {
+        wire::PauseScope::All | wire::PauseScope::Pipeline | wire::PauseScope::Collection
+            if body.tenant_id.is_some() =>
+        {
             superfluous("tenantId")
         }
         wire::PauseScope::All => Ok(PauseTarget::All),
@@ -55,12 +59,16 @@ fn target(body: &wire::PauseSet) -> ApiResult<PauseTarget> {
             TenantId::new(named("tenantId", &body.tenant_id)?)?,
             PipelineName::new(named("id", &body.id)?)?,
         )),
+        wire::PauseScope::Collection => {
+            let id = CollectionId::new(named("id", &body.id)?)?;
+            Ok(PauseTarget::Collection(id))
+        }
     }
 }
 
-/// Pause everything, a pipeline or a lane.
+/// Pause everything, a pipeline, a lane, or the reviews of a collection.
 ///
-/// Nothing of what it covers is started; what runs goes on. Several pauses of the same thing hold until each
+/// Nothing of what it covers is started or given out; what runs goes on. Several pauses of the same thing hold until each
 /// is lifted.
 #[utoipa::path(
     post, path = "/api/v1/pauses", tag = "Administration", params(IdempotencyHeader), request_body = wire::PauseSet,

@@ -121,6 +121,7 @@ pub(crate) fn explanation(explained: Explanation) -> wire::Explanation {
             PauseScope::All => pause::PauseScope::All,
             PauseScope::Pipeline(_) => pause::PauseScope::Pipeline,
             PauseScope::Lane(_) => pause::PauseScope::Lane,
+            PauseScope::Collection(_) => pause::PauseScope::Collection,
         },
         reason: paused.reason,
         actor: paused.actor,

@@ -75,6 +75,7 @@ async fn main() -> anyhow::Result<()> {
         seal: Duration::from_millis(200),
         sweep: Duration::from_millis(200),
         retention: Duration::from_millis(200),
+        rekey: Duration::from_millis(200),
     };
     let _background = engine.start_background(intervals).await?;
     tokio::spawn(seal(engine.clone()));
