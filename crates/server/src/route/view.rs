@@ -13,7 +13,7 @@ use crate::error::{ApiError, ApiResult};
 /// An item's row, by the name that the engine's answers give it.
 type Row = docket_engine::Item;
 
-fn json(what: &str, text: Option<String>) -> ApiResult<Option<Value>> {
+pub(super) fn json(what: &str, text: Option<String>) -> ApiResult<Option<Value>> {
     let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
     parsed.map_err(|error| {
         tracing::error!(%error, what, "stored JSON cannot be read");
