@@ -11,7 +11,7 @@ use docket_core::Refusal;
 use docket_core::access::{Caller, Role};
 use docket_core::id::ItemId;
 use docket_core::name::{CollectionId, ReviewerId, TenantId};
-use docket_core::scope::{Operator, Reviewing, Scope};
+use docket_core::scope::{Operator, Reviewing, Scope, Watching};
 
 use crate::error::{ApiError, ApiResult};
 use crate::extract::one_header;
@@ -132,6 +132,14 @@ impl<R: Roles> As<R> {
         }
     }
 
+    /// The caller as somebody who looks at queues.
+    pub fn watching(&self) -> Watching {
+        match self.reach() {
+            Reach::Tenant(scope) => Watching::of(&scope),
+            Reach::Deployment(operator) => Watching::all(&operator),
+        }
+    }
+
     /// What the caller's data is.
     pub fn reach(&self) -> Reach {
         let actor = self.caller.actor();
@@ -160,6 +168,14 @@ impl<R: Roles> As<R> {
             (Reach::Tenant(scope), _) => Reviewing::of(&scope, reviewer),
             (Reach::Deployment(operator), _) => Reviewing::by_operator(&operator, reviewer),
         })
+    }
+}
+
+impl As<Overseeing> {
+    /// The caller as a reviewer, where they are one of a tenant's people.
+    pub fn reviewer(&self) -> Option<ReviewerId> {
+        self.caller.tenant()?;
+        ReviewerId::new(self.caller.subject()).ok()
     }
 }
 

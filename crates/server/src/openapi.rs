@@ -53,6 +53,7 @@ impl Modify for Credentials {
 pub fn document() -> OpenApi {
     let (_, mut document) = crate::router::api().split_for_parts();
     complete(&mut document);
+    deprecate(&mut document);
     document
 }
 
@@ -117,6 +118,20 @@ fn complete(document: &mut OpenApi) {
                     "A body of another type than is taken.",
                 );
             }
+        }
+    }
+}
+
+/// Marks the calls of an older contract.
+fn deprecate(document: &mut OpenApi) {
+    for (_, item) in document
+        .paths
+        .paths
+        .iter_mut()
+        .filter(|(path, _)| path.ends_with("/pieces/unreviewed"))
+    {
+        for operation in operations(item) {
+            operation.deprecated = Some(utoipa::openapi::Deprecated::True);
         }
     }
 }

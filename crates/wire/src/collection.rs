@@ -164,6 +164,17 @@ impl From<Weights> for docket_core::priority::Weights {
     }
 }
 
+impl From<docket_core::priority::Weights> for Weights {
+    fn from(weights: docket_core::priority::Weights) -> Self {
+        Self {
+            confidence: weights.confidence,
+            deadline: weights.deadline,
+            complexity: weights.complexity,
+            value: weights.value,
+        }
+    }
+}
+
 impl TryFrom<ReviewPolicy> for core::ReviewPolicy {
     type Error = Refusal;
 

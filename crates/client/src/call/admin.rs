@@ -85,7 +85,8 @@ impl Client {
 
     /// Describes a reviewer.
     pub async fn reviewer_put(&self, id: &str, reviewer: &ReviewerPut) -> Result<Reviewer> {
-        self.ask(self.put(&["api", "v1", "reviewers", id], reviewer)?).await
+        self.ask(self.put(&["api", "v1", "reviewers", id], reviewer)?)
+            .await
     }
 
     /// A reviewer.

@@ -1,10 +1,10 @@
 //! Intake: limits, items, and what can be asked about them.
 
+use docket_wire::Page;
 use docket_wire::item::{Enqueued, Explanation, Item, ItemSummary, Position, Submit, SubmitItem, Submitted};
 use docket_wire::job::Job;
 use docket_wire::limit::Limits;
 use docket_wire::log::LogEntry;
-use docket_wire::Page;
 use serde_json::json;
 
 use super::Answers;

@@ -67,8 +67,7 @@ impl Client {
 
     /// Takes the own decisions back.
     pub async fn review_undo(&self, reviews: &[ReviewId]) -> Result<Answers<TakenBack>> {
-        self.ask_each(self.queue_post(&["undo"], &named(reviews))?)
-            .await
+        self.ask_each(self.queue_post(&["undo"], &named(reviews))?).await
     }
 
     /// Takes a certain review; the own one is renewed, so that it can be said twice.
@@ -127,10 +126,16 @@ impl Client {
         self.ask(call.query("collectionId", Some(collection_id))).await
     }
 
-    /// Who does how much; in one collection, or all in all.
-    pub async fn review_workload(&self, collection_id: Option<&str>) -> Result<Workload> {
+    /// Who does how much in a collection.
+    pub async fn review_workload(&self, collection_id: &str) -> Result<Workload> {
         let call = self.queue_get(&["reviewer-workload"]);
-        self.ask(call.query("collectionId", collection_id)).await
+        self.ask(call.query("collectionId", Some(collection_id))).await
+    }
+
+    /// How the queues of all collections stand, by page.
+    pub async fn review_stats_all(&self, limit: Option<u64>, cursor: Option<&str>) -> Result<Page<Stats>> {
+        let call = self.get(&[&SERVICE, &["stats"][..]].concat());
+        self.ask(call.query("limit", limit).query("cursor", cursor)).await
     }
 
     /// Takes the most urgent reviews for a reviewer.

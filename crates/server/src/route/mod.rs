@@ -2,6 +2,7 @@
 
 mod batch;
 pub(crate) mod collection;
+pub(crate) mod compat;
 pub(crate) mod content;
 pub(crate) mod docs;
 pub(crate) mod event;

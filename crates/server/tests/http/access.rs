@@ -19,6 +19,7 @@ const WORKING: &[Role] = &[Role::Worker, Role::Service];
 const REAPING: &[Role] = &[Role::Service, Role::Admin];
 const DECIDING: &[Role] = &[Role::Reviewer, Role::Lead];
 const LEADING: &[Role] = &[Role::Lead, Role::Admin];
+const OVERSEEING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Service, Role::Admin];
 const SPEAKING: &[Role] = &[Role::Service];
 
 /// Who may call each operation: what a reader of the contract expects, and the code has to agree with.
@@ -50,6 +51,7 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
         &[
             "collections",
             "collection",
+            "unreviewed",
             "limits",
             "items",
             "item",
@@ -67,7 +69,17 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
         WORKING,
         &["claim", "heartbeat", "step", "complete", "fail", "release"],
     ),
-    (REAPING, &["reap", "review_reap"]),
+    (REAPING, &["reap", "review_reap", "review_stats_all"]),
+    (
+        OVERSEEING,
+        &[
+            "reviews",
+            "review",
+            "review_explain",
+            "review_stats",
+            "review_workload",
+        ],
+    ),
     (
         DECIDING,
         &[

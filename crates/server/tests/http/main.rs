@@ -14,6 +14,7 @@ mod hostile;
 mod intake;
 mod openapi;
 mod problems;
+mod review_overview;
 mod review_refusals;
 mod reviews;
 mod site;

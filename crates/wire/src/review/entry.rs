@@ -83,6 +83,36 @@ pub struct Entry {
     pub fields: Vec<Field>,
 }
 
+/// What an item's producer sees of its review.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ItemReview {
+    /// The review.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Id))]
+    pub queue_id: ReviewId,
+    /// What it is.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ReviewStatus))]
+    pub status: ReviewState,
+    /// How urgent it is, 0 to 100, at the moment of the answer.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 100))]
+    pub priority: f64,
+    /// The same in a word.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Band))]
+    pub band: Band,
+    /// When it should be decided.
+    pub sla: Sla,
+    /// Who holds it, or held it when it was decided or given up.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub assigned_to: Option<String>,
+    /// When it was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<Time>,
+    /// Why it was decided so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// How it stands with a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -137,4 +167,6 @@ pub struct Explanation {
     pub weights: crate::collection::Weights,
     /// When it should be decided.
     pub sla: Sla,
+    /// Each reason as a sentence, the weightiest first; for people.
+    pub reasons: Vec<String>,
 }

@@ -4,8 +4,8 @@ mod entry;
 mod overview;
 mod words;
 
-pub use entry::{Entry, Explanation, Parts, Sla};
-pub use overview::{Counts, ReviewsQuery, Stats, Workload, WorkloadOf};
+pub use entry::{Entry, Explanation, ItemReview, Parts, Sla};
+pub use overview::{Counts, QueueQuery, ReviewsQuery, Stats, Workload, WorkloadOf};
 pub use words::{
     ClaimFor, Commit, CommitFor, Decided, Decision, Empty, EmptyReason, Entered, Entries, FieldCorrection,
     Kept, Pop, PopFor, Popped, PutBack, ReapReviews, ReapedReviews, Reassign, Release, ReleaseFor, Reviews,

@@ -12,15 +12,15 @@ use crate::collection::Strategy;
 #[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewsQuery {
-    /// Of this collection.
+    /// Of this collection; of all, one after the other, where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<crate::schema::Name>))]
     pub collection_id: Option<String>,
-    /// In this state.
+    /// In this state; what waits, is in hands or failed where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<crate::schema::ReviewStatus>))]
     pub status: Option<ReviewState>,
-    /// In the hands of this reviewer.
+    /// In the hands of this reviewer, or decided by them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(value_type = Option<crate::schema::Name>))]
     pub assigned_to: Option<String>,
@@ -31,7 +31,7 @@ pub struct ReviewsQuery {
     /// Past their deadline, or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<bool>,
-    /// In which order; by priority where nothing is said.
+    /// In which order what waits is listed; the collection's own where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", param(inline))]
     pub sort: Option<Strategy>,
@@ -45,6 +45,17 @@ pub struct ReviewsQuery {
     pub cursor: Option<String>,
 }
 
+/// Which collection's queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueueQuery {
+    /// The collection.
+    #[cfg_attr(feature = "openapi", param(value_type = crate::schema::Name))]
+    pub collection_id: String,
+}
+
 /// How a collection's queue stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -53,6 +64,8 @@ pub struct ReviewsQuery {
 pub struct Stats {
     /// The collection.
     pub collection_id: String,
+    /// Whose it is.
+    pub tenant_id: String,
     /// Reviews by their state.
     pub counts: Counts,
     /// How many are still to be decided: pending and in hands.
@@ -62,6 +75,10 @@ pub struct Stats {
     pub oldest_pending_age_seconds: Option<u64>,
     /// How many that are still to be decided are past their deadline.
     pub overdue: u64,
+    /// Whether there are more overdue ones than were counted: 10,000 pending and 10,000 in hands at the most.
+    pub more_overdue: bool,
+    /// Whether an operator has paused it: nothing is given out.
+    pub paused: bool,
 }
 
 /// Reviews by their state.

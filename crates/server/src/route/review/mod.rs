@@ -2,8 +2,9 @@
 //! them ([`service`]).
 
 pub(crate) mod lead;
+pub(crate) mod overview;
 pub(crate) mod service;
-mod show;
+pub(super) mod show;
 mod words;
 
 use axum::extract::State;

@@ -5,20 +5,22 @@ use axum::response::Response;
 use docket_core::id::ReviewId;
 use docket_core::name::CollectionId;
 use docket_engine as engine;
-use docket_wire::Results;
 use docket_wire::batch::Is;
+use docket_wire::page::PageQuery;
 use docket_wire::review as wire;
 use docket_wire::schema;
 use docket_wire::time::millis;
+use docket_wire::{Page, Results};
 use serde::Deserialize;
 
 use super::super::{batch, submit};
-use super::words;
+use super::{show, words};
 use crate::caller::{As, Reaping, Speaking};
 use crate::entry::Entry;
 use crate::error::ApiResult;
-use crate::extract::{BatchJson, Json, PathParam};
+use crate::extract::{BatchJson, Json, PathParam, Query};
 use crate::openapi::{Conflicts, Missing};
+use crate::page;
 use crate::state::AppState;
 
 /// Take the most urgent reviews for a reviewer.
@@ -119,6 +121,31 @@ pub(crate) async fn review_claim_for(
     Json(body): Json<wire::ClaimFor>,
 ) -> ApiResult<Json<wire::Entry>> {
     words::claim(&state, &caller.speaking_for(body.reviewer_id)?, id).await
+}
+
+/// How the queues of all collections stand, by collection.
+#[utoipa::path(
+    get, path = "/internal/v1/data/review-queue/stats", tag = "Review service", params(PageQuery),
+    responses((status = 200, description = "A page of queues.", body = Page<wire::Stats>))
+)]
+pub(crate) async fn review_stats_all(
+    State(state): State<AppState>,
+    caller: As<Reaping>,
+    Query(query): Query<PageQuery>,
+) -> ApiResult<Json<Page<wire::Stats>>> {
+    let (after, limit) = page::read(&query)?;
+    let who = caller.watching();
+    let found = state
+        .engine()
+        .review_stats_all(&who, after.as_deref(), limit)
+        .await?;
+    // A full page may be the last; the next one is empty then.
+    let is_full = found.len() as u64 == limit;
+    let next = found
+        .last()
+        .filter(|_| is_full)
+        .map(|last| last.collection_id.clone());
+    Ok(Json(page::write(found, next, |found| show::stats(&found))))
 }
 
 /// Put back reviews whose leases have run out.
