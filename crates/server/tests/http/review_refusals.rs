@@ -124,7 +124,7 @@ on_both! {
         let entry = site.pop("reviewer", 1).await.remove(0);
         let before = picture(world).await;
         for call in ["release", "heartbeat", "undo"] {
-            let ask = |body| site.post("reviewer", &format!("/api/v1/review-queue/{call}"), body);
+            let ask = async |body| site.post("reviewer", &queue(call), body).await;
             ask(json!({ "queueIds": [] })).await.wrong_at("queueIds");
             ask(json!({ "queueIds": [entry["queueId"], entry["queueId"]] })).await.wrong_at("queueIds[1]");
             ask(json!({ "queueIds": ["7"] })).await.wrong_at("queueIds[0]");
