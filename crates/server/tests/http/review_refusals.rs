@@ -16,7 +16,7 @@ async fn picture(world: &docket_testkit::World) -> Vec<i64> {
         "select count(*) from log",
         "select count(*) from correction",
         "select count(*) from review where state = 1",
-        "select coalesce(sum(token), 0) from review",
+        "select cast(coalesce(sum(token), 0) as bigint) from review",
     ] {
         counts.push(world.number(query).await);
     }

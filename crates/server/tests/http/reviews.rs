@@ -34,7 +34,7 @@ on_both! {
             ("version", json!(1)), ("status", json!("in_review")), ("priority", json!(16.0)), ("band", json!("low")),
             ("sla", json!({ "deadline": "2026-09-22T02:13:20.000Z", "secondsLeft": 43_200, "level": "on_track" })),
             ("assignedTo", json!("reviewer")), ("assignedAt", json!("2026-09-21T14:13:20.000Z")), ("leaseToken", json!(1)),
-            ("leaseExpiresAt", json!("2026-09-21T14:14:20.000Z")), ("retryCount", json!(0)), ("displayPayload", json!(null)),
+            ("leaseExpiresAt", json!("2026-09-21T14:14:20.000Z")), ("retryCount", json!(0)), ("displayPayload", json!({ "for": "INV-1" })),
         ] {
             assert_eq!(entry[name], value, "{name}");
         }
@@ -306,12 +306,9 @@ on_both! {
             let done = site.post("worker", "/internal/v1/jobs/complete", json!({ "jobs": [done] })).await.json();
             assert_eq!(done["results"][0]["ok"], true, "{done}");
         };
-        let pop = async || {
-            let popped = site.post("reviewer", "/api/v1/review-queue/pop", json!({ "collectionId": "acme" })).await.json();
-            popped["items"][0].clone()
-        };
         read().await;
-        let entry = pop().await;
+        let popped = site.post("reviewer", &queue("pop"), json!({ "collectionId": "acme" })).await.json();
+        let entry = popped["items"][0].clone();
         assert_eq!((&entry["fields"][0]["value"], &entry["fields"][0]["confidence"]), (&json!("Acne Corp"), &json!(67.0)));
         let correction = json!([{ "field": "vendor", "value": "Acme Corp" }]);
         let decision = json!([{ "queueId": entry["queueId"], "outcome": "corrected", "corrections": correction }]);
@@ -337,7 +334,9 @@ on_both! {
         }
         site.call("lead", "POST", &unlock.replace("vendor", "total")).send().await.problem(404, "not_found");
         assert_eq!(site.get("acme", &item).await.json()["fields"][0]["locked"], false);
-        let seen = pop().await;
+        let path = queue(id(&entry));
+        let seen = site.get("reviewer", &path).await.json();
+        assert_eq!((&seen["status"], &seen["decidedBy"]), (&json!("corrected"), &json!("reviewer")));
         assert_eq!((&seen["fields"][0]["value"], &seen["fields"][0]["machineValue"]), (&json!("Acme Corp"), &json!("Acne Corp")));
     }
 }
