@@ -12,6 +12,7 @@ mod report;
 mod review;
 mod scenario;
 mod seed;
+mod served;
 mod site;
 mod work;
 
