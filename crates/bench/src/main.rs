@@ -9,8 +9,10 @@ mod growth;
 mod http;
 mod measure;
 mod report;
+mod review;
 mod scenario;
 mod seed;
+mod served;
 mod site;
 mod work;
 

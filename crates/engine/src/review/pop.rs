@@ -227,7 +227,7 @@ async fn look(tx: &mut Tx, ask: &Ask) -> Result<Look> {
     if taken.is_empty() {
         return nothing_left(tx, &owner, ask, standing, left).await;
     }
-    let mut collections = Collections::default();
+    let mut collections = Collections::knowing(owner);
     let entries = entries_of(tx, taken, &mut collections, ask.now).await?;
     Ok(Look {
         popped: Popped { entries, empty: None },

@@ -39,9 +39,9 @@ order by r.collection_key desc, r.decided_at_ms desc, r.entered desc limit $4";
 select created_at_ms from review where collection_key = $1 and state = 0 order by collection_key, entered limit 1";
     OVERDUE = portable "review_overdue" "
 select (select count(*) from (
-          select 1 from review where collection_key = $1 and state = 0 and deadline_ms < $2 limit $3) a)
+          select 1 from review where collection_key = $1 and state = 0 and deadline_ms < $2 limit $3) x)
      + (select count(*) from (
-          select 1 from review where collection_key = $1 and state = 1 and deadline_ms < $2 limit $3) b)";
+          select 1 from review where collection_key = $1 and state = 1 and deadline_ms < $2 limit $3) x)";
     IN_HAND_IN = portable "review_in_hand_in" "
 select assigned_to, count(*) from review where collection_key = $1 and state = 1 and assigned_to is not null
 group by assigned_to limit $2";
@@ -61,9 +61,9 @@ select min((select r.created_at_ms from review r where r.collection_key = c.coll
     DEPTH_OVERDUE = portable "depth_review_overdue" "
 select cast(coalesce(sum(
   (select count(*) from (select 1 from review r
-     where r.collection_key = c.collection_key and r.state = 0 and r.deadline_ms < $1 limit $2) a)
+     where r.collection_key = c.collection_key and r.state = 0 and r.deadline_ms < $1 limit $2) x)
   + (select count(*) from (select 1 from review r
-     where r.collection_key = c.collection_key and r.state = 1 and r.deadline_ms < $1 limit $2) b)), 0) as bigint)
+     where r.collection_key = c.collection_key and r.state = 1 and r.deadline_ms < $1 limit $2) x)), 0) as bigint)
 from collection c";
 }
 
