@@ -129,6 +129,7 @@ on_both! {
             ask(json!({ "queueIds": [entry["queueId"], entry["queueId"]] })).await.wrong_at("queueIds[1]");
             ask(json!({ "queueIds": ["7"] })).await.wrong_at("queueIds[0]");
             ask(json!({ "queueIds": vec![entry["queueId"].clone(); 201] })).await.wrong_at("queueIds");
+            ask(json!({ "queueIds": vec!["f47ac10b-58cc-4372-a567-0e02b2c3d479"; 201] })).await.wrong_at("queueIds");
             ask(json!({ "queueIds": entry["queueId"] })).await.wrong_at("queueIds");
         }
         let long = json!({ "queueIds": [entry["queueId"]], "reason": "x".repeat(2 << 20) });

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use docket_core::Refused;
 use docket_core::id::ReviewId;
 use docket_core::name::CollectionId;
-use docket_core::review::FieldCorrection;
+use docket_core::review::{FieldCorrection, REVIEWS_MAX};
 use docket_core::scope::Reviewing;
+use docket_core::{Refusal, Refused};
 use docket_engine as engine;
 use docket_wire::Results;
 use docket_wire::batch::Is;
@@ -34,8 +34,15 @@ fn review_id(id: Uuid) -> Refused<ReviewId> {
     id.to_string().parse()
 }
 
-fn review_ids(ids: Vec<Uuid>) -> Vec<Refused<ReviewId>> {
-    ids.into_iter().map(review_id).collect()
+/// The reviews that a call names. The engine counts those that it is asked about; those that name nothing count as well.
+fn review_ids(ids: Vec<Uuid>) -> Refused<Vec<Refused<ReviewId>>> {
+    match ids.len() {
+        0..=REVIEWS_MAX => Ok(ids.into_iter().map(review_id).collect()),
+        many => Err(Refusal::invalid(
+            "queueIds",
+            format!("needs from 1 to {REVIEWS_MAX} entries, has {many}"),
+        )),
+    }
 }
 
 /// Takes reviews, and waits for them where that is asked for.
@@ -161,7 +168,7 @@ pub(super) async fn release(
         let release = engine::ReviewRelease { ids, skip, reason };
         state.engine().review_release(who, release).await
     };
-    batch::each(review_ids(body.queue_ids), ask, |()| wire::PutBack::default()).await
+    batch::each(review_ids(body.queue_ids)?, ask, |()| wire::PutBack::default()).await
 }
 
 /// Keeps reviews.
@@ -171,7 +178,7 @@ pub(super) async fn heartbeat(
     body: wire::Reviews,
 ) -> ApiResult<Json<Results<wire::Kept>>> {
     let ask = async |ids| state.engine().review_heartbeat(who, ids).await;
-    batch::each(review_ids(body.queue_ids), ask, |until| wire::Kept {
+    batch::each(review_ids(body.queue_ids)?, ask, |until| wire::Kept {
         ok: Is,
         lease_expires_at: until.into(),
     })
@@ -185,7 +192,7 @@ pub(super) async fn undo(
     body: wire::Reviews,
 ) -> ApiResult<Json<Results<wire::TakenBack>>> {
     let ask = async |ids| state.engine().review_undo(who, ids).await;
-    batch::each(review_ids(body.queue_ids), ask, |undone| wire::TakenBack {
+    batch::each(review_ids(body.queue_ids)?, ask, |undone| wire::TakenBack {
         ok: Is,
         queue_id: undone.id,
         lease_token: undone.token,
