@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use docket_client::wire::collection::ReviewOutcome;
 use docket_client::wire::review::{Decision, FieldCorrection};
 use docket_core::lease::LeaseToken;
@@ -43,7 +43,7 @@ fn correction(text: &str) -> Result<FieldCorrection, String> {
 
 pub(super) async fn run(session: &Session, args: &Args) -> Result<ExitCode> {
     let decision = Decision {
-        queue_id: review_id(&args.id).context("the review is not named")?.uuid(),
+        queue_id: review_id(&args.id)?.uuid(),
         generation_id: None,
         lease_token: args.token.map(LeaseToken),
         outcome: args.outcome,
