@@ -10,6 +10,7 @@ mod http;
 mod measure;
 mod report;
 mod review;
+mod review_http;
 mod scenario;
 mod seed;
 mod served;
