@@ -197,7 +197,7 @@ pub(crate) fn refused_entry(refusal: &Refusal) -> RefusedEntry {
         detail: said.detail,
         path: said.path,
         wait_time_seconds: said.wait_time_seconds,
-        assigned_to: said.assigned_to,
+        assigned_to: said.assigned_to.map(Into::into),
         lease_expires_at: said.lease_expires_at,
     }
     .into()

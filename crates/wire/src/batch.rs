@@ -72,7 +72,8 @@ pub struct EntryError {
     pub wait_time_seconds: Option<u64>,
     /// Who holds the review, where somebody else does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub assigned_to: Option<String>,
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub assigned_to: Option<Box<str>>,
     /// Until when, unless they ask for more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_expires_at: Option<Time>,
