@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod insights;
 mod items;
 mod jobs;
 mod keys;
@@ -73,6 +74,8 @@ enum Command {
     Items(items::Args),
     /// A worker's words by hand
     Jobs(jobs::Args),
+    /// What decided reviews tell of the machine, of the reviewers and of deadlines
+    Insights(insights::Args),
     /// Print a script that completes our commands in a shell
     Completions(completions::Args),
 }
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
             Command::Pauses(args) => pauses::list(args).await,
             Command::Items(args) => items::run(args).await,
             Command::Jobs(args) => jobs::run(args).await,
+            Command::Insights(args) => insights::run(args).await,
             Command::Completions(args) => completions::run(args),
             Command::Serve(args) => serve::run(args).await,
         }

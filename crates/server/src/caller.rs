@@ -50,6 +50,10 @@ roles! {
     Working: Worker Service;
     /// Look after jobs whose workers fell silent.
     Reaping: Service Admin;
+    /// Learn from what a tenant's reviewers decided.
+    Learning: Lead Admin;
+    /// The same, where a reviewer sees what is their own.
+    LearningOfOneself: Reviewer Lead Admin;
 }
 
 /// Somebody with one of these roles.

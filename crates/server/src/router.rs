@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, content, docs, event, export, health, item, job, key, limit, log, pause, pipeline, submit,
+    collection, content, docs, event, export, health, insight, item, job, key, limit, log, pause, pipeline, submit,
     tenant, upload,
 };
 use crate::state::AppState;
@@ -57,6 +57,11 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(log::audit))
         .routes(routes!(export::audit_export))
         .routes(routes!(event::events))
+        .routes(routes!(insight::corrections))
+        .routes(routes!(insight::reviewers))
+        .routes(routes!(insight::calibration))
+        .routes(routes!(insight::sla))
+        .routes(routes!(insight::training_data))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
 }

@@ -27,7 +27,7 @@ create table review (
   confidence      double precision,
   line_item_count bigint,
   total_amount    double precision,
-  facts           text,                                      -- the machine's fields as they were to be reviewed: names and confidences
+  facts           text,                                      -- the machine's fields as they were to be reviewed; see core::insight
   token           bigint   not null default 0,
   retry_count     integer  not null default 0,
   assigned_to     text,                                      -- who holds it, or held it last
@@ -50,7 +50,7 @@ create index review_deadline on review (collection_key, deadline_ms, entered) wh
 create index review_held on review (collection_key, until_ms) where state = 1;
 create index review_due on review (until_ms) where state = 1;
 create index review_in_hand on review (assigned_to, collection_key) where state = 1;
-create index review_decided on review (collection_key, decided_at_ms) where state in (2, 3, 4);
+create index review_decided on review (collection_key, decided_at_ms, id) where state in (2, 3, 4);
 
 -- Whom a review is not offered to again.
 create table review_skip (
