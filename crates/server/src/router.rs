@@ -13,8 +13,8 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, content, docs, event, export, health, insight, item, job, key, limit, log, pause, pipeline, submit,
-    tenant, upload,
+    collection, content, docs, event, export, health, insight, item, job, key, limit, log, pause, pipeline,
+    submit, tenant, upload,
 };
 use crate::state::AppState;
 

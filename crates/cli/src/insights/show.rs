@@ -1,6 +1,8 @@
 //! Insights as tables.
 
-use docket_client::wire::insight::{Calibration, CollectionSla, CommonChange, Corrections, LookedAt, Reviewers, Sla};
+use docket_client::wire::insight::{
+    Calibration, CollectionSla, CommonChange, Corrections, LookedAt, Reviewers, Sla,
+};
 
 use crate::remote::{moment, table};
 
@@ -63,7 +65,15 @@ pub(super) fn reviewers(found: &Reviewers) -> String {
             percent(reviewer.rejection_rate),
         ]
     });
-    let heads = ["reviewer", "decisions", "a day", "mean", "median", "corrected", "rejected"];
+    let heads = [
+        "reviewer",
+        "decisions",
+        "a day",
+        "mean",
+        "median",
+        "corrected",
+        "rejected",
+    ];
     let mut text = heading(&found.looked_at) + &table(heads, rows);
     if found.left_out > 0 {
         text.push_str(&format!("\nOthers decided {} more.", found.left_out));
@@ -91,7 +101,14 @@ pub(super) fn calibration(found: &Calibration) -> String {
         ]
     });
     let bins = table(["confidence", "fields", "changed", "share"], bins);
-    let heads = ["threshold", "unseen", "of all", "let through", "share", "fields changed"];
+    let heads = [
+        "threshold",
+        "unseen",
+        "of all",
+        "let through",
+        "share",
+        "fields changed",
+    ];
     format!(
         "{}{bins}\n\nHad all of a threshold's confidence been approved unseen:\n{}",
         heading(&found.looked_at),
@@ -115,7 +132,16 @@ pub(super) fn sla(found: &Sla) -> String {
             format!("{}{more}", waiting.will_miss),
         ]
     });
-    let heads = ["collection", "met", "missed", "met %", "an hour", "wait", "overdue", "will miss"];
+    let heads = [
+        "collection",
+        "met",
+        "missed",
+        "met %",
+        "an hour",
+        "wait",
+        "overdue",
+        "will miss",
+    ];
     let (waiting, hours) = (&found.waiting, found.pace_hours);
     format!(
         "{}{}\nAt the pace of the last {hours} hours {} of {} that wait will miss their deadline.",

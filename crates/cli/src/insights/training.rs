@@ -1,34 +1,33 @@
 //! Training data on its way into a file. It gets its name when it is whole: a run that breaks off leaves nothing that could be taken for it.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use docket_client::Download;
 use serde_json::json;
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use crate::remote::Session;
 
 pub(super) async fn write(session: &Session, download: Download, output: &Path) -> Result<ExitCode> {
     if output.as_os_str() == "-" {
-        copy(download, &mut tokio::io::stdout())
-            .await
-            .context("standard output cannot be written")?;
+        copy(download, &mut BufWriter::new(std::io::stdout())).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let part = beside(output);
     let cannot = || format!("{} cannot be written", output.display());
-    let mut file = tokio::fs::File::create(&part).await.with_context(cannot)?;
+    let mut file = BufWriter::new(File::create(&part).with_context(cannot)?);
     let lines = match copy(download, &mut file).await {
         Ok(lines) => lines,
         Err(error) => {
-            drop(file);
-            tokio::fs::remove_file(&part).await.ok();
+            // What is left of it is of no use to anybody.
+            std::fs::remove_file(&part).ok();
             return Err(error.context(cannot()));
         }
     };
-    tokio::fs::rename(&part, output).await.with_context(cannot)?;
+    std::fs::rename(&part, output).with_context(cannot)?;
     session.show(&json!({ "output": output, "examples": lines }), |_| {
         format!("Wrote {lines} examples to {}.", output.display())
     })
@@ -42,12 +41,12 @@ fn beside(output: &Path) -> PathBuf {
 }
 
 /// Copies what comes; how many lines there were.
-async fn copy(mut download: Download, to: &mut (impl AsyncWrite + Unpin)) -> Result<u64> {
+async fn copy(mut download: Download, to: &mut (impl Write + Send)) -> Result<u64> {
     let mut lines = 0;
     while let Some(piece) = download.next().await? {
         lines += piece.iter().filter(|byte| **byte == b'\n').count() as u64;
-        to.write_all(&piece).await?;
+        to.write_all(&piece)?;
     }
-    to.flush().await?;
+    to.flush()?;
     Ok(lines)
 }

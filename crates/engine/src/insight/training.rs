@@ -62,7 +62,9 @@ impl TrainingData {
                 };
                 let recorded = &judgement.recorded.corrections;
                 let old = recorded.iter().find(|recorded| recorded.field == judged.field);
-                let previous = old.map(|recorded| &recorded.old).filter(|old| *old != change.machine);
+                let previous = old
+                    .map(|recorded| &recorded.old)
+                    .filter(|old| *old != change.machine);
                 examples.push(TrainingExample {
                     collection_id: place.id.clone(),
                     item: review.item,

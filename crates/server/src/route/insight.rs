@@ -134,7 +134,9 @@ impl Asked {
     ) -> ApiResult<(Scope, InsightQuery)> {
         let collection = self.collection_id.map(CollectionId::new).transpose()?;
         let scope = match (caller.reach(), &self.tenant_id, &collection) {
-            (Reach::Deployment(_), None, Some(collection)) => caller.scope_of_collection(state, collection).await?,
+            (Reach::Deployment(_), None, Some(collection)) => {
+                caller.scope_of_collection(state, collection).await?
+            }
             _ => caller.scope_of_tenant(self.tenant_id)?,
         };
         if let Reach::Deployment(operator) = caller.reach() {
@@ -245,7 +247,10 @@ pub(crate) async fn training_data(
         Format::Jsonl => lines(data).into_response(),
     };
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/x-ndjson"),
+    );
     let disposition = crate::disposition::write("attachment", Some("training-data.jsonl"));
     if let Ok(disposition) = HeaderValue::from_str(&disposition) {
         headers.insert(header::CONTENT_DISPOSITION, disposition);

@@ -93,7 +93,11 @@ fn reviewer((reviewer_id, tally): (String, ReviewerTally)) -> wire::ReviewerDeci
 
 /// The day of a moment, in UTC.
 fn date(day: Timestamp) -> String {
-    Time::from(day).to_string().chars().take_while(|c| *c != 'T').collect()
+    Time::from(day)
+        .to_string()
+        .chars()
+        .take_while(|c| *c != 'T')
+        .collect()
 }
 
 pub(crate) fn calibration(found: &CalibrationInsight) -> wire::Calibration {

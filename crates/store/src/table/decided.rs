@@ -101,9 +101,7 @@ fn read(mut row: Row) -> Result<DecidedReview> {
         id: row.review(0)?,
         item: row.item(1)?,
         item_version: row.int(2)?,
-        outcome: state
-            .and_then(Outcome::of)
-            .ok_or_else(|| row.inconsistent(3))?,
+        outcome: state.and_then(Outcome::of).ok_or_else(|| row.inconsistent(3))?,
         decided_by: row.opt_text(4)?.unwrap_or_default(),
         decided_at: row.time(5)?,
         deadline: row.time(6)?,
