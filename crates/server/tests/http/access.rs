@@ -17,6 +17,8 @@ const SEEING: &[Role] = &[
 const FETCHING: &[Role] = &Role::ALL;
 const WORKING: &[Role] = &[Role::Worker, Role::Service];
 const REAPING: &[Role] = &[Role::Service, Role::Admin];
+const LEARNING: &[Role] = &[Role::Lead, Role::Admin];
+const LEARNING_OF_ONESELF: &[Role] = &[Role::Reviewer, Role::Lead, Role::Admin];
 
 /// Who may call each operation: what a reader of the contract expects, and the code has to agree with.
 const ALLOWED: &[(&[Role], &[&str])] = &[
@@ -62,6 +64,16 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
         &["claim", "heartbeat", "step", "complete", "fail", "release"],
     ),
     (REAPING, &["reap"]),
+    (
+        LEARNING,
+        &[
+            "insight_corrections",
+            "insight_calibration",
+            "insight_sla",
+            "training_data",
+        ],
+    ),
+    (LEARNING_OF_ONESELF, &["insight_reviewers"]),
 ];
 /// Open to all.
 const OPEN: &[&str] = &["healthz", "readyz"];
