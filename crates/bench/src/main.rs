@@ -9,6 +9,7 @@ mod growth;
 mod http;
 mod measure;
 mod report;
+mod review;
 mod scenario;
 mod seed;
 mod site;

@@ -112,3 +112,33 @@ impl Reviewing {
             .is_none_or(|tenant| tenant.as_str() == tenant_id)
     }
 }
+
+/// Somebody who looks at queues without touching them: one of a tenant's people, or an operator, who sees them all.
+#[derive(Clone, Debug)]
+pub struct Watching {
+    tenant: Option<TenantId>,
+}
+
+impl Watching {
+    /// One of the tenant's people.
+    pub fn of(scope: &Scope) -> Self {
+        Self {
+            tenant: Some(scope.tenant.clone()),
+        }
+    }
+
+    /// An operator.
+    pub const fn all(_: &Operator) -> Self {
+        Self { tenant: None }
+    }
+
+    /// The one tenant whose data is theirs to see; none for everybody's.
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_ref().map(TenantId::as_str)
+    }
+
+    /// Whether a tenant's data is theirs to see.
+    pub fn reaches(&self, tenant_id: &str) -> bool {
+        self.tenant().is_none_or(|tenant| tenant == tenant_id)
+    }
+}

@@ -16,17 +16,17 @@ crate::statements! {
 select collection_key, id from collection where tenant_id = $1 and id > $2 order by id limit $3";
     PLAIN = portable "decided_plain" "
 select r.id, r.item_id, r.item_version, r.state, r.decided_by, r.decided_at_ms, r.deadline_ms, r.active_ms, r.confidence,
-       cast(null as text), cast(null as text), cast(null as text)
+       r.entered, cast(null as text), cast(null as text), cast(null as text)
 from review r
-where r.collection_key = $1 and r.state in (2, 3, 4) and (r.decided_at_ms, r.id) > ($2, $3) and r.decided_at_ms < $4
-order by r.collection_key, r.decided_at_ms, r.id limit $5";
+where r.collection_key = $1 and r.state in (2, 3, 4) and (r.decided_at_ms, r.entered) > ($2, $3) and r.decided_at_ms < $4
+order by r.collection_key, r.decided_at_ms, r.entered limit $5";
     WHOLE = portable "decided_whole" "
 select r.id, r.item_id, r.item_version, r.state, r.decided_by, r.decided_at_ms, r.deadline_ms, r.active_ms, r.confidence,
-       r.facts, r.decision,
+       r.entered, r.facts, r.decision,
        case when r.state = 3 then (select i.external_id from item i where i.collection_key = r.collection_key and i.id = r.item_id) end
 from review r
-where r.collection_key = $1 and r.state in (2, 3, 4) and (r.decided_at_ms, r.id) > ($2, $3) and r.decided_at_ms < $4
-order by r.collection_key, r.decided_at_ms, r.id limit $5";
+where r.collection_key = $1 and r.state in (2, 3, 4) and (r.decided_at_ms, r.entered) > ($2, $3) and r.decided_at_ms < $4
+order by r.collection_key, r.decided_at_ms, r.entered limit $5";
     COUNT = portable "decided_count" "
 select count(*) from (
   select 1 from review r
@@ -53,6 +53,8 @@ pub struct DecidedReview {
     pub deadline: Timestamp,
     pub active_ms: i64,
     pub confidence: Option<f64>,
+    /// Its place in the order of arrival.
+    pub entered: i64,
     /// The machine's fields as they were when the review began, as JSON text; where all is read.
     pub facts: Option<String>,
     /// Its reason and corrections, as JSON text; where all is read.
@@ -74,7 +76,7 @@ pub enum Detail {
 #[derive(Clone, Copy, Debug)]
 pub struct DecidedPlace {
     at: Timestamp,
-    id: ReviewId,
+    entered: i64,
 }
 
 impl DecidedPlace {
@@ -82,7 +84,7 @@ impl DecidedPlace {
     pub const fn before(period: &Period) -> Self {
         Self {
             at: period.since,
-            id: ReviewId::first(),
+            entered: i64::MIN,
         }
     }
 
@@ -90,7 +92,7 @@ impl DecidedPlace {
     pub const fn of(review: &DecidedReview) -> Self {
         Self {
             at: review.decided_at,
-            id: review.id,
+            entered: review.entered,
         }
     }
 }
@@ -107,9 +109,10 @@ fn read(mut row: Row) -> Result<DecidedReview> {
         deadline: row.time(6)?,
         active_ms: row.opt_int(7)?.unwrap_or(0),
         confidence: row.opt_real(8)?,
-        facts: row.opt_text(9)?,
-        decision: row.opt_text(10)?,
-        external_id: row.opt_text(11)?,
+        entered: row.int(9)?,
+        facts: row.opt_text(10)?,
+        decision: row.opt_text(11)?,
+        external_id: row.opt_text(12)?,
     })
 }
 
@@ -139,7 +142,7 @@ pub async fn after(
         Detail::Plain => &PLAIN,
         Detail::Whole => &WHOLE,
     };
-    let params = params![collection, place.at, place.id, until, limit];
+    let params = params![collection, place.at, place.entered, until, limit];
     let rows = tx.rows(statement, params).await?;
     rows.into_iter().map(read).collect()
 }
