@@ -27,7 +27,7 @@ create table review (
   confidence      double precision,
   line_item_count bigint,
   total_amount    double precision,
-  facts           text,                                      -- the machine's fields as they were to be reviewed; see core::insight
+  facts           text,                                      -- the machine's fields as they were to be reviewed: names and confidences
   token           bigint   not null default 0,
   retry_count     integer  not null default 0,
   assigned_to     text,                                      -- who holds it, or held it last

@@ -27,7 +27,7 @@ create table review (
   confidence      real,
   line_item_count integer,
   total_amount    real,
-  facts           text,                                      -- the machine's fields as they were to be reviewed; see core::insight
+  facts           text,                                      -- the machine's fields as they were to be reviewed: names and confidences
   token           integer not null default 0,
   retry_count     integer not null default 0,
   assigned_to     text,                                      -- who holds it, or held it last
