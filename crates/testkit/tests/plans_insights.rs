@@ -23,10 +23,26 @@ analyze review;";
 
 /// What each statement is called with, by the index that has to serve it. The pieces lie in the midst of what is there.
 const CALLS: [(&str, &str, &str); 4] = [
-    ("decided_plain", "review_decided", "(1, 1780500000000, 0, 1790000000000, 2000)"),
-    ("decided_whole", "review_decided", "(1, 1780500000000, 0, 1790000000000, 500)"),
-    ("decided_count", "review_decided", "(1, 1780500000000, 1780500500000, 1000000)"),
-    ("decided_pending", "review_deadline", "(1, 1790000500000, 0, 5000)"),
+    (
+        "decided_plain",
+        "review_decided",
+        "(1, 1780500000000, 0, 1790000000000, 2000)",
+    ),
+    (
+        "decided_whole",
+        "review_decided",
+        "(1, 1780500000000, 0, 1790000000000, 500)",
+    ),
+    (
+        "decided_count",
+        "review_decided",
+        "(1, 1780500000000, 1780500500000, 1000000)",
+    ),
+    (
+        "decided_pending",
+        "review_deadline",
+        "(1, 1790000500000, 0, 5000)",
+    ),
 ];
 
 struct Looked {
@@ -43,7 +59,9 @@ fn look(plan: &Value, looked: &mut Looked) {
     if kind.contains("Sort") || kind == "Seq Scan" {
         looked.wrong.push(kind.to_owned());
     }
-    looked.indexes.extend(plan["Index Name"].as_str().map(str::to_owned));
+    looked
+        .indexes
+        .extend(plan["Index Name"].as_str().map(str::to_owned));
     looked.rows = looked.rows.max(plan["Actual Rows"].as_f64().unwrap_or_default());
     for child in plan["Plans"].as_array().into_iter().flatten() {
         look(child, looked);
@@ -52,7 +70,10 @@ fn look(plan: &Value, looked: &mut Looked) {
 
 /// Runs a statement by the plan that is made once for all parameters.
 async fn run(client: &Client, text: &str, arguments: &str) -> Looked {
-    client.batch_execute(&format!("prepare looked_at as {text}")).await.unwrap();
+    client
+        .batch_execute(&format!("prepare looked_at as {text}"))
+        .await
+        .unwrap();
     let explain = format!("explain (analyze, format json) execute looked_at {arguments}");
     let answer = client.simple_query(&explain).await.unwrap();
     client.batch_execute("deallocate looked_at").await.unwrap();
@@ -82,10 +103,21 @@ async fn at_a_million_decisions_a_piece_is_read_by_its_index() {
         .await
         .unwrap();
     for (name, index, arguments) in CALLS {
-        let statement = all_statements().into_iter().find(|known| known.name == name).unwrap();
+        let statement = all_statements()
+            .into_iter()
+            .find(|known| known.name == name)
+            .unwrap();
         let looked = run(&client, statement.postgres_text().unwrap(), arguments).await;
         assert_eq!(looked.wrong, [""; 0], "{name}");
-        assert!(looked.indexes.iter().any(|used| used == index), "{name} uses {:?}", looked.indexes);
-        assert!((1.0..=5_000.0).contains(&looked.rows), "{name} reads {} rows", looked.rows);
+        assert!(
+            looked.indexes.iter().any(|used| used == index),
+            "{name} uses {:?}",
+            looked.indexes
+        );
+        assert!(
+            (1.0..=5_000.0).contains(&looked.rows),
+            "{name} reads {} rows",
+            looked.rows
+        );
     }
 }

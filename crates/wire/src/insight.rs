@@ -204,7 +204,7 @@ pub struct Waiting {
     pub overdue: u64,
     /// Of those, how many will be decided after it; the overdue ones among them.
     pub will_miss: u64,
-    /// Whether more wait than were looked at; then these numbers are about the first ones.
+    /// Whether more wait than were looked at, which these numbers are about.
     pub capped: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use docket_core::id::CollectionKey;
 use docket_core::insight::{Forecast, Kept, PACE_MAX_HOURS, Pace, forecast};
 use docket_core::scope::Scope;
 use docket_core::{Refusal, Timestamp};
@@ -34,7 +35,7 @@ pub struct SlaOfCollection {
     pub forecast: Forecast,
     /// How many are in somebody's hands, looked at or not.
     pub in_review: u64,
-    /// Whether more wait than were looked at; the forecast is about the first ones then.
+    /// Whether more wait than were looked at, which the forecast is about.
     pub is_capped: bool,
 }
 
@@ -69,6 +70,7 @@ impl Engine {
             let problem = format!("must be from 1 to {PACE_MAX_HOURS}");
             return Err(Refusal::invalid("paceHours", problem).into());
         }
+        let now = self.kernel.clock.now();
         let mut walk = Walk::begin(self, scope, query, Detail::Plain, LOOK_AT_MAX).await?;
         let places: Vec<Place> = walk.places().iter().cloned().collect();
         let mut kept: BTreeMap<String, Kept> = BTreeMap::new();
@@ -80,8 +82,16 @@ impl Engine {
         }
         let (mut collections, mut left) = (Vec::new(), WAITING_MAX);
         for place in places {
-            let kept = kept.remove(&place.id).unwrap_or_default();
-            let of = self.sla_of(place, kept, pace_hours, &mut left).await?;
+            let present = self.present(&place, pace_hours, left, now).await?;
+            left -= present.deadlines.len() as u64;
+            let of = SlaOfCollection {
+                kept: kept.remove(&place.id).unwrap_or_default(),
+                collection_id: place.id,
+                pace: present.pace,
+                forecast: forecast(present.deadlines, present.pace, now),
+                in_review: present.in_review,
+                is_capped: present.is_capped,
+            };
             collections.extend(Some(of).filter(|of| query.collection.is_some() || !of.is_empty()));
         }
         Ok(SlaInsight {
@@ -90,53 +100,65 @@ impl Engine {
         })
     }
 
-    async fn sla_of(&self, place: Place, kept: Kept, hours: u32, left: &mut u64) -> Result<SlaOfCollection> {
-        let (store, now) = (&self.kernel.store, self.kernel.clock.now());
-        let most = left.saturating_add(1);
-        let params = (place.key, now, hours, most);
-        let read = store.read("insight_pace", params, |tx, p| {
+    /// How it stands with a collection at present; at no more than so many deadlines is looked.
+    async fn present(&self, place: &Place, hours: u32, most: u64, now: Timestamp) -> Result<Present> {
+        let store = &self.kernel.store;
+        // One more tells whether there are more.
+        let wanted = most.saturating_add(1);
+        let params = (place.key, hours, wanted, now);
+        let read = store.read("insight_present", params, |tx, p| {
             Box::pin(present(tx, p.0, p.1, p.2, p.3))
         });
-        let (pace, in_review, mut deadlines) = read.await?;
+        let mut present = read.await?;
         let mut at = (Timestamp::from_ms(i64::MIN), i64::MIN);
-        while (deadlines.len() as u64) < most {
-            let limit = WAITING_PIECE.min(most - deadlines.len() as u64);
+        while (present.deadlines.len() as u64) < wanted {
+            let limit = WAITING_PIECE.min(wanted - present.deadlines.len() as u64);
             let params = (place.key, at, limit);
             let read = store.read("insight_pending", params, |tx, p| {
                 Box::pin(decided::pending_deadlines(tx, p.0, p.1, p.2))
             });
             let found = read.await?;
-            deadlines.extend(found.iter().map(|(deadline, _)| *deadline));
+            present
+                .deadlines
+                .extend(found.iter().map(|(deadline, _)| *deadline));
             match found.last() {
                 Some(last) if found.len() as u64 == limit => at = *last,
                 _ => break,
             }
         }
-        let is_capped = deadlines.len() as u64 > *left;
-        deadlines.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-        *left -= deadlines.len() as u64;
-        Ok(SlaOfCollection {
-            collection_id: place.id,
-            kept,
-            pace,
-            forecast: forecast(deadlines, pace, now),
-            in_review,
-            is_capped,
-        })
+        present.is_capped = present.deadlines.len() as u64 > most;
+        present.deadlines.sort_unstable();
+        present
+            .deadlines
+            .truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        Ok(present)
     }
+}
+
+/// How it stands with a collection at present.
+struct Present {
+    pace: Pace,
+    in_review: u64,
+    /// Of those that wait.
+    deadlines: Vec<Timestamp>,
+    is_capped: bool,
 }
 
 /// How fast a collection's reviews are decided, how many are in hands, and the deadlines of those that nobody has looked at yet.
 async fn present(
     tx: &mut Tx,
-    collection: docket_core::id::CollectionKey,
-    now: Timestamp,
+    collection: CollectionKey,
     hours: u32,
     most: u64,
-) -> Result<(Pace, u64, Vec<Timestamp>)> {
+    now: Timestamp,
+) -> Result<Present> {
     let after = now.plus_ms(-i64::from(hours) * HOUR_MS);
     let decided = decided::count(tx, collection, after, now, PACE_MAX).await?;
     let (in_review, _) = reviewer::held(tx, collection).await?;
-    let unopened = decided::unopened_deadlines(tx, collection, most).await?;
-    Ok((Pace { decided, hours }, in_review, unopened))
+    Ok(Present {
+        pace: Pace { decided, hours },
+        in_review,
+        deadlines: decided::unopened_deadlines(tx, collection, most).await?,
+        is_capped: false,
+    })
 }

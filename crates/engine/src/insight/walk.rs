@@ -14,6 +14,9 @@ use crate::view::item::collection_of_tenant;
 
 /// How many reviews one call looks at. What streams has no such end.
 pub(super) const LOOK_AT_MAX: u64 = 1_000_000;
+/// How many reviews are read at once where only little is read of each, and where all is: a decision with its fields may be long.
+const PLAIN_PIECE: u64 = 2_000;
+const WHOLE_PIECE: u64 = 500;
 /// How many collections of a tenant one call looks at.
 const COLLECTIONS_MAX: usize = 10_000;
 /// How many collections are read at once.
@@ -69,35 +72,30 @@ impl Walk {
 
     /// The next reviews, of one collection; none at the end.
     pub(super) async fn next(&mut self) -> Result<Option<(Place, Vec<DecidedReview>)>> {
-        loop {
-            let Some(place) = self.places.front().cloned() else {
-                return Ok(None);
-            };
+        while let Some(place) = self.places.front().cloned() {
             if self.left == 0 {
-                self.is_capped |= self.is_more(&place).await?;
-                self.leave();
+                self.look_for_more(&place).await?;
                 continue;
             }
-            // A decision with its fields may be long; one without is short.
-            let piece = match self.detail {
-                Detail::Plain => 2_000,
-                Detail::Whole => 500,
-            };
-            let wanted = self.left.min(piece);
+            let wanted = self.left.min(match self.detail {
+                Detail::Plain => PLAIN_PIECE,
+                Detail::Whole => WHOLE_PIECE,
+            });
             let reviews = self.read(&place, wanted).await?;
-            self.looked_at += reviews.len() as u64;
-            self.left -= reviews.len() as u64;
-            match reviews.last() {
-                Some(last) => self.at = DecidedPlace::of(last),
-                None => self.leave(),
+            let found = reviews.len() as u64;
+            self.looked_at += found;
+            self.left -= found;
+            if let Some(last) = reviews.last() {
+                self.at = DecidedPlace::of(last);
             }
-            if (reviews.len() as u64) < wanted && !reviews.is_empty() {
+            if found < wanted {
                 self.leave();
             }
-            if !reviews.is_empty() {
+            if found > 0 {
                 return Ok(Some((place, reviews)));
             }
         }
+        Ok(None)
     }
 
     /// What has been looked at.
@@ -113,14 +111,18 @@ impl Walk {
     fn leave(&mut self) {
         self.places.pop_front();
         self.at = DecidedPlace::before(&self.period);
-        // Once something had to be left out, it is of no use to ask further collections for more.
-        if self.is_capped && self.left == 0 {
-            self.places.clear();
-        }
     }
 
-    async fn is_more(&self, place: &Place) -> Result<bool> {
-        Ok(!self.read(place, 1).await?.is_empty())
+    /// Nothing more may be looked at; finds out whether there is anything.
+    async fn look_for_more(&mut self, place: &Place) -> Result<()> {
+        match self.read(place, 1).await?.is_empty() {
+            true => self.leave(),
+            false => {
+                self.is_capped = true;
+                self.places.clear();
+            }
+        }
+        Ok(())
     }
 
     async fn read(&self, place: &Place, limit: u64) -> Result<Vec<DecidedReview>> {

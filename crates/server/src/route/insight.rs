@@ -11,7 +11,7 @@ use docket_core::insight::PACE_DEFAULT_HOURS;
 use docket_core::name::{CollectionId, ReviewerId};
 use docket_core::scope::Scope;
 use docket_engine::{Error, InsightQuery, TrainingData};
-use docket_wire::insight::{Calibration, Corrections, Reviewers, Sla, TrainingExample};
+use docket_wire::insight::{Calibration, Corrections, Reviewers, Sla};
 use docket_wire::{Time, schema};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -230,10 +230,13 @@ pub(crate) async fn sla(
 
 /// Corrections as training data: what the machine said beside what is right.
 ///
-/// A line each, as [`TrainingExample`](#model/TrainingExample); as many as `corrected` of `insights/corrections` for the same decisions.
+/// Each line is a `TrainingExample`. There are as many as the `corrected` of all fields of `insights/corrections`, for the same decisions.
 #[utoipa::path(
     get, path = "/api/v1/insights/training-data", tag = "Log", params(TrainingQuery), operation_id = "training_data",
-    responses((status = 200, description = "The examples, a line each.", body = TrainingExample, content_type = "application/x-ndjson"), Missing)
+    responses(
+        (status = 200, description = "The examples, a `TrainingExample` each line.", content((String = "application/x-ndjson"))),
+        Missing
+    )
 )]
 pub(crate) async fn training_data(
     State(state): State<AppState>,
