@@ -23,7 +23,7 @@ fn heading(looked_at: &LookedAt) -> String {
         false => "",
     };
     format!(
-        "{} decisions from {} to {}.{more}\n",
+        "Decisions: {}, from {} to {}.{more}\n",
         looked_at.reviews,
         moment(looked_at.since),
         moment(looked_at.until)

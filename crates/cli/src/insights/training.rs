@@ -29,7 +29,7 @@ pub(super) async fn write(session: &Session, download: Download, output: &Path) 
     };
     std::fs::rename(&part, output).with_context(cannot)?;
     session.show(&json!({ "output": output, "examples": lines }), |_| {
-        format!("Wrote {lines} examples to {}.", output.display())
+        format!("Examples: {lines}, written to {}.", output.display())
     })
 }
 
