@@ -338,7 +338,7 @@ on_both! {
             let query = InsightQuery { collection: collection.map(names::collection), ..InsightQuery::default() };
             let found = world.engine.insight_sla(&World::scope(tenant), &query, 24).await?;
             let ids: Vec<_> = found.collections.into_iter().map(|of| of.collection_id).collect();
-            docket_engine::Result::Ok((ids, found.looked_at.reviews))
+            Ok::<_, docket_engine::Error>((ids, found.looked_at.reviews))
         };
         assert_eq!(sla("acme", None).await.unwrap(), (vec!["acme".to_owned()], 1), "of the others there is nothing to tell");
         assert_eq!(sla("acme", Some("acme-2")).await.unwrap(), (vec!["acme-2".to_owned()], 0));
