@@ -14,7 +14,7 @@ set synchronous_commit = off;
 alter table review set (autovacuum_enabled = false);
 insert into review (collection_key, id, item_id, item_version, state, order_key, deadline_ms, deadline_given, policy, confidence, facts,
                     decided_by, decided_at_ms, active_ms, created_at_ms)
-  select case when n % 2 = 0 then 1 else 2 + n % 99 end, gen_random_uuid(), gen_random_uuid(), 1,
+  select case when n % 2 = 0 then 1 else 2 + n % 99 end, lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n), 32, '0')::uuid, 1,
          case when n % 11 = 0 then 0 else 2 + n % 3 end, n, 1790000000000 + n, false, 1, 90, '[[\"vendor\",90.0]]',
          case when n % 11 > 0 then 'r' || n % 7 end, case when n % 11 > 0 then 1780000000000 + n * 1000::bigint end,
          case when n % 11 > 0 then 1000 end, 1780000000000
