@@ -10,8 +10,10 @@ mod http;
 mod measure;
 mod report;
 mod review;
+mod review_http;
 mod scenario;
 mod seed;
+mod served;
 mod site;
 mod work;
 

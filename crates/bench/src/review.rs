@@ -18,13 +18,13 @@ use crate::report::Report;
 use crate::scenario::short;
 use crate::site::Site;
 
-const REVIEWERS: usize = 8;
+pub(crate) const REVIEWERS: usize = 8;
 /// How many reviews each of them takes and decides at once.
 const BATCHES: [u32; 2] = [1, 10];
 const STRATEGIES: [Strategy; 3] = [Strategy::Fifo, Strategy::Priority, Strategy::Deadline];
 /// Items of one call while the queue is filled.
 const FILL: u64 = 500;
-const TENANT: &str = "bench";
+pub(crate) const TENANT: &str = "bench";
 
 /// For each depth and strategy what eight reviewers get done; the deeper queue as a part of the shallow one.
 pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut Report) -> Result<()> {

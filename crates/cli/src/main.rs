@@ -21,6 +21,8 @@ mod migrate;
 mod pauses;
 mod pipelines;
 mod remote;
+mod reviewers;
+mod reviews;
 mod screen;
 mod serve;
 mod target;
@@ -72,6 +74,10 @@ enum Command {
     Pauses(pauses::ListArgs),
     /// Submit items, find them, see what became of them
     Items(items::Args),
+    /// Decide on what machines have done, the most urgent first
+    Reviews(reviews::Args),
+    /// Who reviews, and how much they may hold
+    Reviewers(reviewers::Args),
     /// A worker's words by hand
     Jobs(jobs::Args),
     /// What decided reviews tell of the machine, of the reviewers and of deadlines
@@ -104,6 +110,8 @@ fn main() -> ExitCode {
             Command::Resume(args) => pauses::resume(args).await,
             Command::Pauses(args) => pauses::list(args).await,
             Command::Items(args) => items::run(args).await,
+            Command::Reviews(args) => reviews::run(args).await,
+            Command::Reviewers(args) => reviewers::run(args).await,
             Command::Jobs(args) => jobs::run(args).await,
             Command::Insights(args) => insights::run(args).await,
             Command::Completions(args) => completions::run(args),

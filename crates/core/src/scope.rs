@@ -52,7 +52,7 @@ impl Operator {
     }
 }
 
-/// Somebody who reviews: one of a tenant's people, or one for whom a service speaks that has authenticated them.
+/// Somebody who reviews: one of a tenant's people, one for whom a service speaks that has authenticated them, or an operator.
 #[derive(Clone, Debug)]
 pub struct Reviewing {
     reviewer: ReviewerId,
@@ -87,6 +87,16 @@ impl Reviewing {
             reviewer,
             tenant: None,
             is_lead: false,
+        }
+    }
+
+    /// Somebody who runs the deployment: what the leads of every tenant may, they may.
+    pub fn by_operator(operator: &Operator, reviewer: ReviewerId) -> Self {
+        Self {
+            reviewer,
+            tenant: None,
+            actor: operator.actor.clone(),
+            is_lead: true,
         }
     }
 

@@ -32,6 +32,8 @@ pub struct ServerConfig {
     pub shutdown_timeout: Duration,
     /// Connections served at once; more wait to be accepted.
     pub connections_max: usize,
+    /// Whether the older list of unreviewed items is served.
+    pub unreviewed: bool,
     /// Told of every answered request; for metrics.
     pub observe: Option<Observe>,
 }
@@ -47,6 +49,7 @@ impl Default for ServerConfig {
             head_timeout: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(8),
             connections_max: 10_000,
+            unreviewed: false,
             observe: None,
         }
     }

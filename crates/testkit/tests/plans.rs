@@ -20,7 +20,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 const LARGE: [&str; 5] = ["job", "item", "lane", "hold", "log"];
 
 /// Statements that have to look at everything, and why that is right.
-const LOOK_AT_ALL: [(&str, &str); 10] = [
+const LOOK_AT_ALL: [(&str, &str); 11] = [
     ("doctor_", "the doctor recounts everything; that is its task"),
     (
         "items_finished",
@@ -41,7 +41,11 @@ const LOOK_AT_ALL: [(&str, &str); 10] = [
         "review_silent",
         "only on demand, over what is in hands, never over what waits",
     ),
-    ("reviewer_", "reviewers are people; there are few of them"),
+    (
+        "reviewer_lock_of_tenant",
+        "reviewers are people; there are few of them",
+    ),
+    ("reviewer_of_tenant", "likewise"),
     ("key_any", "asks whether there is any key, and stops at the first"),
 ];
 

@@ -89,6 +89,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let metrics = Metrics::new(recorder, engine.clone());
     let server = ServerConfig {
         shutdown_timeout: stop::REQUESTS,
+        unreviewed: config.file.compat.unreviewed,
         observe: Some(Arc::new(metrics::observe)),
         ..ServerConfig::default()
     };

@@ -111,6 +111,11 @@ pub(crate) const fn moved(collection: CollectionKey, from: Option<ReviewState>, 
 pub(crate) struct Collections(HashMap<CollectionKey, Option<Reviewed>>);
 
 impl Collections {
+    /// One is known already.
+    pub(crate) fn knowing(owner: Reviewed) -> Self {
+        Self(HashMap::from([(owner.collection.key, Some(owner))]))
+    }
+
     /// A collection; none where it is not there.
     pub(crate) async fn get(&mut self, tx: &mut Tx, key: CollectionKey) -> Result<Option<&Reviewed>> {
         if !self.0.contains_key(&key) {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::insight_view as view;
-use crate::caller::{As, Learning, LearningOfOneself, Reach, Roles};
+use crate::caller::{As, Leading, Learning, Reach, Roles};
 use crate::error::ApiResult;
 use crate::extract::{Json, Query};
 use crate::layer::Streamed;
@@ -162,7 +162,7 @@ impl Asked {
 )]
 pub(crate) async fn corrections(
     State(state): State<AppState>,
-    caller: As<Learning>,
+    caller: As<Leading>,
     Query(query): Query<CorrectionsQuery>,
 ) -> ApiResult<Json<Corrections>> {
     let (scope, query) = query.asked().read(&state, &caller, query.field).await?;
@@ -179,7 +179,7 @@ pub(crate) async fn corrections(
 )]
 pub(crate) async fn reviewers(
     State(state): State<AppState>,
-    caller: As<LearningOfOneself>,
+    caller: As<Learning>,
     Query(query): Query<ReviewersQuery>,
 ) -> ApiResult<Json<Reviewers>> {
     let only = match caller.caller().role() {
@@ -199,7 +199,7 @@ pub(crate) async fn reviewers(
 )]
 pub(crate) async fn calibration(
     State(state): State<AppState>,
-    caller: As<Learning>,
+    caller: As<Leading>,
     Query(query): Query<CalibrationQuery>,
 ) -> ApiResult<Json<Calibration>> {
     let threshold = query.threshold;
@@ -219,7 +219,7 @@ pub(crate) async fn calibration(
 )]
 pub(crate) async fn sla(
     State(state): State<AppState>,
-    caller: As<Learning>,
+    caller: As<Leading>,
     Query(query): Query<SlaQuery>,
 ) -> ApiResult<Json<Sla>> {
     let pace_hours = query.pace_hours.unwrap_or(PACE_DEFAULT_HOURS);
@@ -240,7 +240,7 @@ pub(crate) async fn sla(
 )]
 pub(crate) async fn training_data(
     State(state): State<AppState>,
-    caller: As<Learning>,
+    caller: As<Leading>,
     Query(query): Query<TrainingQuery>,
 ) -> ApiResult<Response> {
     let format = query.format.unwrap_or_default();

@@ -9,12 +9,13 @@ use docket_wire::pause;
 use docket_wire::time::Time;
 use serde_json::Value;
 
+use super::review::show;
 use crate::error::{ApiError, ApiResult};
 
 /// An item's row, by the name that the engine's answers give it.
 type Row = docket_engine::Item;
 
-fn json(what: &str, text: Option<String>) -> ApiResult<Option<Value>> {
+pub(super) fn json(what: &str, text: Option<String>) -> ApiResult<Option<Value>> {
     let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
     parsed.map_err(|error| {
         tracing::error!(%error, what, "stored JSON cannot be read");
@@ -78,6 +79,7 @@ pub(crate) fn item(view: ItemView) -> ApiResult<wire::Item> {
         fields: view.fields.into_iter().map(Into::into).collect(),
         position: view.position.map(Into::into),
         job,
+        review: view.review.as_ref().map(show::item_review),
         error,
     })
 }
