@@ -61,7 +61,7 @@ pub struct FieldCorrections {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Corrections {
+pub struct CorrectionsInsight {
     /// What was looked at.
     pub looked_at: LookedAt,
     /// Reviews that were rejected: they say nothing of single fields.
@@ -119,7 +119,7 @@ pub struct ReviewerDecisions {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Reviewers {
+pub struct ReviewersInsight {
     /// What was looked at.
     pub looked_at: LookedAt,
     /// Those who decided most first.
@@ -180,7 +180,7 @@ pub struct AutoApproval {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Calibration {
+pub struct CalibrationInsight {
     /// What was looked at.
     pub looked_at: LookedAt,
     /// Fields by confidence, from the lowest.
@@ -234,7 +234,7 @@ pub struct CollectionSla {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Sla {
+pub struct SlaInsight {
     /// What was looked at.
     pub looked_at: LookedAt,
     /// Over how many hours the present pace is measured.

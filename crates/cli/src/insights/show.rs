@@ -1,7 +1,8 @@
 //! Insights as tables.
 
 use docket_client::wire::insight::{
-    Calibration, CollectionSla, CommonChange, Corrections, LookedAt, Reviewers, Sla,
+    CalibrationInsight, CollectionSla, CommonChange, CorrectionsInsight, LookedAt, ReviewersInsight,
+    SlaInsight,
 };
 
 use crate::remote::{moment, table};
@@ -30,7 +31,7 @@ fn heading(looked_at: &LookedAt) -> String {
     )
 }
 
-pub(super) fn corrections(found: &Corrections) -> String {
+pub(super) fn corrections(found: &CorrectionsInsight) -> String {
     let change = |change: &CommonChange| format!("{} → {} ({})", change.old, change.new, change.count);
     let rows = found.fields.iter().map(|field| {
         let changes: Vec<_> = field.changes.iter().take(CHANGES).map(change).collect();
@@ -53,7 +54,7 @@ pub(super) fn corrections(found: &Corrections) -> String {
     text
 }
 
-pub(super) fn reviewers(found: &Reviewers) -> String {
+pub(super) fn reviewers(found: &ReviewersInsight) -> String {
     let rows = found.reviewers.iter().map(|reviewer| {
         [
             reviewer.reviewer_id.clone(),
@@ -81,7 +82,7 @@ pub(super) fn reviewers(found: &Reviewers) -> String {
     text
 }
 
-pub(super) fn calibration(found: &Calibration) -> String {
+pub(super) fn calibration(found: &CalibrationInsight) -> String {
     let bins = found.bins.iter().map(|bin| {
         [
             format!("{:.0}–{:.0}", bin.from, bin.to),
@@ -116,7 +117,7 @@ pub(super) fn calibration(found: &Calibration) -> String {
     )
 }
 
-pub(super) fn sla(found: &Sla) -> String {
+pub(super) fn sla(found: &SlaInsight) -> String {
     let at_least = |collection: &CollectionSla| if collection.waiting.capped { "+" } else { "" };
     let rows = found.collections.iter().map(|collection| {
         let more = at_least(collection);

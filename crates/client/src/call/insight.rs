@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use docket_wire::insight::{Calibration, Corrections, Reviewers, Sla};
+use docket_wire::insight::{CalibrationInsight, CorrectionsInsight, ReviewersInsight, SlaInsight};
 
 use crate::client::{Call, Client};
 use crate::content::Download;
@@ -40,12 +40,12 @@ impl Client {
     }
 
     /// Which fields the machine gets wrong, and how.
-    pub async fn insight_corrections(&self, filter: &InsightFilter) -> Result<Corrections> {
+    pub async fn insight_corrections(&self, filter: &InsightFilter) -> Result<CorrectionsInsight> {
         self.ask(self.insight("corrections", filter)).await
     }
 
     /// What reviewers decided, how many a day and how long each.
-    pub async fn insight_reviewers(&self, filter: &InsightFilter) -> Result<Reviewers> {
+    pub async fn insight_reviewers(&self, filter: &InsightFilter) -> Result<ReviewersInsight> {
         self.ask(self.insight("reviewers", filter)).await
     }
 
@@ -54,13 +54,13 @@ impl Client {
         &self,
         filter: &InsightFilter,
         threshold: Option<f64>,
-    ) -> Result<Calibration> {
+    ) -> Result<CalibrationInsight> {
         let call = self.insight("calibration", filter);
         self.ask(call.query("threshold", threshold)).await
     }
 
     /// How many deadlines were kept, and how many will be missed at the pace of the last hours.
-    pub async fn insight_sla(&self, filter: &InsightFilter, pace_hours: Option<u32>) -> Result<Sla> {
+    pub async fn insight_sla(&self, filter: &InsightFilter, pace_hours: Option<u32>) -> Result<SlaInsight> {
         let call = self.insight("sla", filter);
         self.ask(call.query("paceHours", pace_hours)).await
     }

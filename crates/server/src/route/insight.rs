@@ -11,7 +11,7 @@ use docket_core::insight::PACE_DEFAULT_HOURS;
 use docket_core::name::{CollectionId, ReviewerId};
 use docket_core::scope::Scope;
 use docket_engine::{Error, InsightQuery, TrainingData};
-use docket_wire::insight::{Calibration, Corrections, Reviewers, Sla};
+use docket_wire::insight::{CalibrationInsight, CorrectionsInsight, ReviewersInsight, SlaInsight};
 use docket_wire::{Time, schema};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -158,13 +158,13 @@ impl Asked {
 /// counted: the reviewer did not see the machine's value there.
 #[utoipa::path(
     get, path = "/api/v1/insights/corrections", tag = "Log", params(CorrectionsQuery), operation_id = "insight_corrections",
-    responses((status = 200, description = "The fields.", body = Corrections), Missing)
+    responses((status = 200, description = "The fields.", body = CorrectionsInsight), Missing)
 )]
 pub(crate) async fn corrections(
     State(state): State<AppState>,
     caller: As<Leading>,
     Query(query): Query<CorrectionsQuery>,
-) -> ApiResult<Json<Corrections>> {
+) -> ApiResult<Json<CorrectionsInsight>> {
     let (scope, query) = query.asked().read(&state, &caller, query.field).await?;
     let found = state.engine().insight_corrections(&scope, &query).await?;
     Ok(Json(view::corrections(found)?))
@@ -175,13 +175,13 @@ pub(crate) async fn corrections(
 /// A reviewer sees the own row only.
 #[utoipa::path(
     get, path = "/api/v1/insights/reviewers", tag = "Log", params(ReviewersQuery), operation_id = "insight_reviewers",
-    responses((status = 200, description = "The reviewers.", body = Reviewers), Missing)
+    responses((status = 200, description = "The reviewers.", body = ReviewersInsight), Missing)
 )]
 pub(crate) async fn reviewers(
     State(state): State<AppState>,
     caller: As<Learning>,
     Query(query): Query<ReviewersQuery>,
-) -> ApiResult<Json<Reviewers>> {
+) -> ApiResult<Json<ReviewersInsight>> {
     let only = match caller.caller().role() {
         Role::Reviewer => Some(ReviewerId::new(caller.caller().subject())?),
         _ => None,
@@ -195,13 +195,13 @@ pub(crate) async fn reviewers(
 /// How sure the machine was against what reviewers changed, and what an automatic approval would have let through.
 #[utoipa::path(
     get, path = "/api/v1/insights/calibration", tag = "Log", params(CalibrationQuery), operation_id = "insight_calibration",
-    responses((status = 200, description = "Bins and thresholds.", body = Calibration), Missing)
+    responses((status = 200, description = "Bins and thresholds.", body = CalibrationInsight), Missing)
 )]
 pub(crate) async fn calibration(
     State(state): State<AppState>,
     caller: As<Leading>,
     Query(query): Query<CalibrationQuery>,
-) -> ApiResult<Json<Calibration>> {
+) -> ApiResult<Json<CalibrationInsight>> {
     let threshold = query.threshold;
     let (scope, query) = query.asked().read(&state, &caller, query.field).await?;
     let engine = state.engine();
@@ -215,13 +215,13 @@ pub(crate) async fn calibration(
 /// now, by the number of decisions in the last `paceHours`. Where there were none, everything that waits is missed.
 #[utoipa::path(
     get, path = "/api/v1/insights/sla", tag = "Log", params(SlaQuery), operation_id = "insight_sla",
-    responses((status = 200, description = "Deadlines.", body = Sla), Missing)
+    responses((status = 200, description = "Deadlines.", body = SlaInsight), Missing)
 )]
 pub(crate) async fn sla(
     State(state): State<AppState>,
     caller: As<Leading>,
     Query(query): Query<SlaQuery>,
-) -> ApiResult<Json<Sla>> {
+) -> ApiResult<Json<SlaInsight>> {
     let pace_hours = query.pace_hours.unwrap_or(PACE_DEFAULT_HOURS);
     let (scope, query) = query.asked().read(&state, &caller, None).await?;
     let found = state.engine().insight_sla(&scope, &query, pace_hours).await?;

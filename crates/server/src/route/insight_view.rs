@@ -21,9 +21,9 @@ fn looked_at(looked_at: LookedAt) -> wire::LookedAt {
     }
 }
 
-pub(crate) fn corrections(found: CorrectionsInsight) -> ApiResult<wire::Corrections> {
+pub(crate) fn corrections(found: CorrectionsInsight) -> ApiResult<wire::CorrectionsInsight> {
     let fields: ApiResult<_> = found.fields.into_iter().map(field).collect();
-    Ok(wire::Corrections {
+    Ok(wire::CorrectionsInsight {
         looked_at: looked_at(found.looked_at),
         rejected: found.rejected,
         fields: fields?,
@@ -61,8 +61,8 @@ fn field(field: FieldCorrections) -> ApiResult<wire::FieldCorrections> {
     })
 }
 
-pub(crate) fn reviewers(found: ReviewersInsight) -> wire::Reviewers {
-    wire::Reviewers {
+pub(crate) fn reviewers(found: ReviewersInsight) -> wire::ReviewersInsight {
+    wire::ReviewersInsight {
         looked_at: looked_at(found.looked_at),
         reviewers: found.reviewers.into_iter().map(reviewer).collect(),
         left_out: found.left_out,
@@ -100,7 +100,7 @@ fn date(day: Timestamp) -> String {
         .collect()
 }
 
-pub(crate) fn calibration(found: &CalibrationInsight) -> wire::Calibration {
+pub(crate) fn calibration(found: &CalibrationInsight) -> wire::CalibrationInsight {
     let counted = &found.calibration;
     let bins = counted.bins.iter().enumerate().map(|(index, bin)| {
         let (from, to) = Counted::edges(index);
@@ -124,7 +124,7 @@ pub(crate) fn calibration(found: &CalibrationInsight) -> wire::Calibration {
         fields: threshold.fields,
         changed_fields: threshold.changed,
     };
-    wire::Calibration {
+    wire::CalibrationInsight {
         looked_at: looked_at(found.looked_at),
         bins: bins.collect(),
         fields_without_confidence: counted.fields_without,
@@ -133,10 +133,10 @@ pub(crate) fn calibration(found: &CalibrationInsight) -> wire::Calibration {
     }
 }
 
-pub(crate) fn sla(found: SlaInsight, pace_hours: u32) -> wire::Sla {
+pub(crate) fn sla(found: SlaInsight, pace_hours: u32) -> wire::SlaInsight {
     let sum = |of: fn(&SlaOfCollection) -> u64| found.collections.iter().map(of).sum();
     let (met, missed): (u64, u64) = (sum(|of| of.kept.met), sum(|of| of.kept.missed));
-    wire::Sla {
+    wire::SlaInsight {
         looked_at: looked_at(found.looked_at),
         pace_hours,
         met,

@@ -6,7 +6,9 @@ use docket_core::review::Outcome;
 use docket_engine::NewKey;
 use docket_testkit::desk::{correction, decision, said};
 use docket_testkit::{World, names, on_both};
-use docket_wire::insight::{Calibration, Corrections, Reviewers, Sla, TrainingExample};
+use docket_wire::insight::{
+    CalibrationInsight, CorrectionsInsight, ReviewersInsight, SlaInsight, TrainingExample,
+};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -46,22 +48,22 @@ on_both! {
     async fn a_lead_learns_what_reviewers_decided(world: &World) {
         let site = decided(world).await;
         for (who, of) in [("lead", ""), ("admin", "?tenantId=acme"), ("admin", "?collectionId=acme")] {
-            let found: Corrections = ask(&site, who, &format!("corrections{of}")).await;
+            let found: CorrectionsInsight = ask(&site, who, &format!("corrections{of}")).await;
             assert_eq!((found.looked_at.reviews, found.looked_at.capped), (3, false));
             let vendor = &found.fields[0];
             assert_eq!((vendor.field.as_str(), vendor.extracted, vendor.corrected), ("vendor", 3, 2));
             let changes = json!([{ "old": "Acne", "new": "Acme", "count": 2 }]);
             assert_eq!(serde_json::to_value(&vendor.changes).unwrap(), changes);
         }
-        let found: Reviewers = ask(&site, "lead", "reviewers").await;
+        let found: ReviewersInsight = ask(&site, "lead", "reviewers").await;
         let rows: Vec<_> = found.reviewers.iter().map(|r| (r.reviewer_id.as_str(), r.decisions, r.median_seconds)).collect();
         assert_eq!(rows, [("ann", 2, 20.0), ("reviewer", 1, 20.0)]);
         assert_eq!((found.reviewers[0].correction_rate, found.reviewers[0].days[0].day.as_str()), (1.0, "2026-09-21"));
-        let found: Calibration = ask(&site, "lead", "calibration?field=vendor&threshold=87.5").await;
+        let found: CalibrationInsight = ask(&site, "lead", "calibration?field=vendor&threshold=87.5").await;
         assert_eq!((found.bins[8].fields, found.bins[8].changed, found.bins[9].fields), (3, 2, 0));
         let asked = found.thresholds.iter().find(|approval| approval.threshold == 87.5).unwrap();
         assert_eq!((asked.reviews, asked.let_through, asked.review_share), (3, 2, Some(1.0)));
-        let found: Sla = ask(&site, "lead", "sla?paceHours=3").await;
+        let found: SlaInsight = ask(&site, "lead", "sla?paceHours=3").await;
         assert_eq!((found.met, found.missed, found.pace_hours), (3, 0, 3));
         assert_eq!((found.waiting.reviews, found.waiting.will_miss), (1, 0));
         assert_eq!(found.collections[0].decisions_per_hour, 1.0);
@@ -84,7 +86,7 @@ on_both! {
 
     async fn a_reviewer_sees_the_own_row_and_no_other_insight(world: &World) {
         let site = decided(world).await;
-        let own: Reviewers = ask(&site, "reviewer", "reviewers").await;
+        let own: ReviewersInsight = ask(&site, "reviewer", "reviewers").await;
         assert_eq!(own.looked_at.reviews, 1, "how much the others do is not told");
         assert_eq!(own.reviewers.iter().map(|r| r.reviewer_id.as_str()).collect::<Vec<_>>(), ["reviewer"]);
         for what in ["corrections", "calibration", "sla", "training-data"] {
