@@ -7,7 +7,6 @@ use docket_core::insight::{Forecast, Kept, PACE_MAX_HOURS, Pace, forecast};
 use docket_core::scope::Scope;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::decided::{self, Detail};
-use docket_store::table::reviewer;
 use docket_store::{Result, Tx};
 
 use super::walk::{LOOK_AT_MAX, Place, Walk};
@@ -154,10 +153,9 @@ async fn present(
 ) -> Result<Present> {
     let after = now.plus_ms(-i64::from(hours) * HOUR_MS);
     let decided = decided::count(tx, collection, after, now, PACE_MAX).await?;
-    let (in_review, _) = reviewer::held(tx, collection).await?;
     Ok(Present {
         pace: Pace { decided, hours },
-        in_review,
+        in_review: decided::in_review(tx, collection).await?,
         deadlines: decided::unopened_deadlines(tx, collection, most).await?,
         is_capped: false,
     })

@@ -31,6 +31,7 @@ order by r.collection_key, r.decided_at_ms, r.entered limit $5";
 select count(*) from (
   select 1 from review r
   where r.collection_key = $1 and r.state in (2, 3, 4) and r.decided_at_ms > $2 and r.decided_at_ms <= $3 limit $4) d";
+    IN_REVIEW = portable "decided_in_review" "select count(*) from review r where r.collection_key = $1 and r.state = 1";
     PENDING = portable "decided_pending" "
 select r.deadline_ms, r.entered from review r
 where r.collection_key = $1 and r.state = 0 and (r.deadline_ms, r.entered) > ($2, $3)
@@ -158,6 +159,11 @@ pub async fn count(
     tx.row(&COUNT, params![collection, after, up_to, limit])
         .await?
         .count(0)
+}
+
+/// How many reviews of a collection are in hands.
+pub async fn in_review(tx: &mut Tx, collection: CollectionKey) -> Result<u64> {
+    tx.row(&IN_REVIEW, params![collection]).await?.count(0)
 }
 
 /// The deadlines of pending reviews after this place, the earliest first, with where to go on.
