@@ -12,6 +12,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod insights;
 mod items;
 mod jobs;
 mod keys;
@@ -79,6 +80,8 @@ enum Command {
     Reviewers(reviewers::Args),
     /// A worker's words by hand
     Jobs(jobs::Args),
+    /// What decided reviews tell of the machine, of the reviewers and of deadlines
+    Insights(insights::Args),
     /// Print a script that completes our commands in a shell
     Completions(completions::Args),
 }
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
             Command::Reviews(args) => reviews::run(args).await,
             Command::Reviewers(args) => reviewers::run(args).await,
             Command::Jobs(args) => jobs::run(args).await,
+            Command::Insights(args) => insights::run(args).await,
             Command::Completions(args) => completions::run(args),
             Command::Serve(args) => serve::run(args).await,
         }

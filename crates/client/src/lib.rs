@@ -38,6 +38,7 @@ pub mod worker;
 pub use docket_wire as wire;
 
 pub use call::Answers;
+pub use call::insight::InsightFilter;
 pub use call::intake::ItemsFilter;
 pub use call::log::{AuditFilter, ExportFormat};
 pub use client::{Client, ClientOptions};

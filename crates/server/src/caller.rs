@@ -52,8 +52,10 @@ roles! {
     Reaping: Service Admin;
     /// Decide on a tenant's reviews.
     Deciding: Reviewer Lead;
-    /// See to it who has which review.
+    /// See to it who has which review, and learn from what was decided.
     Leading: Lead Admin;
+    /// Learn from decisions, where reviewers see their own.
+    Learning: Reviewer Lead Admin;
     /// Look at the review queue.
     Overseeing: Reviewer Lead Service Admin;
     /// Speak for reviewers whom they have authenticated.

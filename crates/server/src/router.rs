@@ -13,8 +13,8 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, compat, content, docs, event, export, health, item, job, key, limit, log, pause, pipeline,
-    review, reviewer, submit, tenant, upload,
+    collection, compat, content, docs, event, export, health, insight, item, job, key, limit, log, pause,
+    pipeline, review, reviewer, submit, tenant, upload,
 };
 use crate::state::AppState;
 
@@ -83,6 +83,11 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(log::audit))
         .routes(routes!(export::audit_export))
         .routes(routes!(event::events))
+        .routes(routes!(insight::corrections))
+        .routes(routes!(insight::reviewers))
+        .routes(routes!(insight::calibration))
+        .routes(routes!(insight::sla))
+        .routes(routes!(insight::training_data))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
 }

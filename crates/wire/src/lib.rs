@@ -14,6 +14,7 @@
 pub mod batch;
 pub mod collection;
 pub mod field;
+pub mod insight;
 pub mod item;
 pub mod job;
 pub mod key;

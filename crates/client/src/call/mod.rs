@@ -1,6 +1,7 @@
 //! The calls, one method each, grouped as the contract groups them.
 
 pub(crate) mod admin;
+pub(crate) mod insight;
 pub(crate) mod intake;
 pub(crate) mod log;
 pub(crate) mod review;

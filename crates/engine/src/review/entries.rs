@@ -8,6 +8,7 @@ use docket_core::name::CollectionId;
 use docket_core::random::Random;
 use docket_core::scope::{Operator, Scope};
 use docket_core::{Refusal, Refused, Timestamp};
+use docket_store::table::correction;
 use docket_store::table::counter::Counted;
 use docket_store::table::item;
 use docket_store::table::record::{Move, record};
@@ -120,7 +121,12 @@ async fn ensure(
         );
         return Err(Refusal::Conflict { problem }.into());
     }
-    let entries: Vec<_> = known(tx, &[id]).await?.into_values().collect();
+    let corrections = correction::of_items(tx, &[id]).await?;
+    let entries: Vec<_> = known(tx, &[id])
+        .await?
+        .into_values()
+        .map(|entry| entry.under(corrections.clone()))
+        .collect();
     enter(tx, &entries, random, now).await?;
     let moved = Move {
         collection: id.collection(),

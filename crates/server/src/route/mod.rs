@@ -8,6 +8,8 @@ pub(crate) mod docs;
 pub(crate) mod event;
 pub(crate) mod export;
 pub(crate) mod health;
+pub(crate) mod insight;
+mod insight_view;
 pub(crate) mod item;
 pub(crate) mod job;
 pub(crate) mod key;

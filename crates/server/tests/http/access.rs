@@ -21,6 +21,7 @@ const DECIDING: &[Role] = &[Role::Reviewer, Role::Lead];
 const LEADING: &[Role] = &[Role::Lead, Role::Admin];
 const OVERSEEING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Service, Role::Admin];
 const SPEAKING: &[Role] = &[Role::Service];
+const LEARNING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Admin];
 
 /// Who may call each operation: what a reader of the contract expects, and the code has to agree with.
 const ALLOWED: &[(&[Role], &[&str])] = &[
@@ -91,7 +92,19 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
             "review_claim",
         ],
     ),
-    (LEADING, &["review_reassign", "review_hand_on", "field_unlock"]),
+    (
+        LEADING,
+        &[
+            "review_reassign",
+            "review_hand_on",
+            "field_unlock",
+            "insight_corrections",
+            "insight_calibration",
+            "insight_sla",
+            "training_data",
+        ],
+    ),
+    (LEARNING, &["insight_reviewers"]),
     (
         SPEAKING,
         &[

@@ -11,6 +11,7 @@ mod administration;
 mod connections;
 mod events;
 mod hostile;
+mod insights;
 mod intake;
 mod openapi;
 mod problems;

@@ -4,6 +4,7 @@
 pub mod collection;
 pub mod correction;
 pub mod counter;
+pub mod decided;
 pub mod depth;
 pub mod doctor;
 pub mod hold;
@@ -35,6 +36,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     collection::STATEMENTS,
     correction::STATEMENTS,
     counter::STATEMENTS,
+    decided::STATEMENTS,
     depth::STATEMENTS,
     doctor::STATEMENTS,
     hold::STATEMENTS,
