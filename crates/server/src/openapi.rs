@@ -24,9 +24,11 @@ use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
-        (name = "Administration", description = "Keys, tenants, collections, pipelines, pauses."),
+        (name = "Administration", description = "Keys, tenants, collections, pipelines, reviewers, pauses."),
         (name = "Intake", description = "Items: in, and what becomes of them."),
         (name = "Work", description = "The words between workers and Docket."),
+        (name = "Review", description = "What people decide, the most urgent first."),
+        (name = "Review service", description = "The same for a service that has authenticated the reviewers whom it speaks for."),
         (name = "Log", description = "What happened, to what, by whom."),
         (name = "Process", description = "Whether the server lives.")
     ),

@@ -12,12 +12,14 @@ pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod field;
 pub(crate) mod heartbeat;
+pub(crate) mod list;
 pub(crate) mod pop;
 pub(crate) mod reap;
 pub(crate) mod reassign;
 pub(crate) mod rekey;
 pub(crate) mod release;
 pub(crate) mod reviewer;
+pub(crate) mod stats;
 pub(crate) mod undo;
 pub(crate) mod withdraw;
 

@@ -80,6 +80,9 @@ pub enum EmptyReason {
 }
 
 impl EmptyReason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::AllAssigned, Self::Paused, Self::NotPermitted];
+
     /// Its word.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
 //! The calls, one noun a file. A handler reads, asks the engine once, and writes.
 
+mod batch;
 pub(crate) mod collection;
 pub(crate) mod content;
 pub(crate) mod docs;
@@ -13,6 +14,8 @@ pub(crate) mod limit;
 pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
+pub(crate) mod review;
+pub(crate) mod reviewer;
 pub(crate) mod submit;
 pub(crate) mod tenant;
 pub(crate) mod upload;

@@ -14,6 +14,8 @@ mod hostile;
 mod intake;
 mod openapi;
 mod problems;
+mod review_refusals;
+mod reviews;
 mod site;
 mod uploads;
 mod work;
