@@ -9,8 +9,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use docket_core::random::SystemRandom;
 use docket_core::random::Random as _;
+use docket_core::random::SystemRandom;
 use futures_util::TryStreamExt as _;
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -95,9 +95,15 @@ impl Source {
         };
         let table = text(0)?.unwrap_or_default();
         let (Some(key), Some(quoted), Some(kind)) = (text(3)?, text(4)?, text(5)?) else {
-            return Err(Error::Open(format!("the table {table} has no column '{}'", source.key)));
+            return Err(Error::Open(format!(
+                "the table {table} has no column '{}'",
+                source.key
+            )));
         };
-        let flag = |column| row.try_get::<_, bool>(column).map_err(Error::postgres("source_describe"));
+        let flag = |column| {
+            row.try_get::<_, bool>(column)
+                .map_err(Error::postgres("source_describe"))
+        };
         let (not_null, unique) = (flag(6)?, flag(7)?);
         if !unique && !source.key_is_unique {
             return Err(Error::Open(format!(
@@ -111,12 +117,20 @@ impl Source {
         }
         let described = format!(
             "table {table} by {quoted}{} in database {} at {}",
-            source.filter.as_ref().map(|filter| format!(" where {filter}")).unwrap_or_default(),
+            source
+                .filter
+                .as_ref()
+                .map(|filter| format!(" where {filter}"))
+                .unwrap_or_default(),
             text(2)?.unwrap_or_default(),
             place(&config)
         );
         let count: f64 = row.try_get(1).map_err(Error::postgres("source_describe"))?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an estimate")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate"
+        )]
         let rows = (count >= 1.0 && condition.is_none()).then_some(count as u64);
         let after = format!("docket_row.{quoted} > cast($2::text as {kind})");
         Ok(Self {
@@ -157,13 +171,30 @@ impl Source {
         };
         let failed = Error::postgres("source_page");
         let asked = match after {
-            None => client.query_raw(&self.first, [&limit as &(dyn tokio_postgres::types::ToSql + Sync)]).await,
-            Some(after) => client.query_raw(&self.next, [&limit as &(dyn tokio_postgres::types::ToSql + Sync), &after]).await,
+            None => {
+                client
+                    .query_raw(
+                        &self.first,
+                        [&limit as &(dyn tokio_postgres::types::ToSql + Sync)],
+                    )
+                    .await
+            }
+            Some(after) => {
+                client
+                    .query_raw(
+                        &self.next,
+                        [&limit as &(dyn tokio_postgres::types::ToSql + Sync), &after],
+                    )
+                    .await
+            }
         };
         let mut stream = pin!(asked.map_err(failed)?);
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while let Some(row) = stream.try_next().await.map_err(Error::postgres("source_page"))? {
-            let text = |column| row.try_get::<_, String>(column).map_err(Error::postgres("source_page"));
+            let text = |column| {
+                row.try_get::<_, String>(column)
+                    .map_err(Error::postgres("source_page"))
+            };
             let row = SourceRow {
                 key: text(0)?,
                 record: text(1)?,
@@ -200,13 +231,18 @@ fn page_statement(table: &str, key: &str, conditions: impl Iterator<Item = Strin
 
 /// A row without a key has no place in the order, and would be missed.
 async fn refuse_nulls(client: &Client, table: &str, key: &str, condition: Option<&str>) -> Result<()> {
-    let filter = condition.map(|condition| format!("and {condition}")).unwrap_or_default();
+    let filter = condition
+        .map(|condition| format!("and {condition}"))
+        .unwrap_or_default();
     let statement = format!(
         "/* source_nulls */ select exists (select 1 from {table} docket_row where docket_row.{key} is null {filter})"
     );
     let row = client.query_one(&statement, &[]).await;
     let row = row.map_err(Error::postgres("source_nulls"))?;
-    if row.try_get::<_, bool>(0).map_err(Error::postgres("source_nulls"))? {
+    if row
+        .try_get::<_, bool>(0)
+        .map_err(Error::postgres("source_nulls"))?
+    {
         return Err(Error::Open(format!(
             "some rows of {table} have no {key}, and would be missed; name another key, or leave them out with --where"
         )));

@@ -124,7 +124,10 @@ impl Batcher {
         let read = match read {
             Err(unfit) if torn => Err(Unfit {
                 kind: NOT_WHOLE,
-                reason: format!("{}; the file ends within this line: is it still being written?", unfit.reason),
+                reason: format!(
+                    "{}; the file ends within this line: is it still being written?",
+                    unfit.reason
+                ),
             }),
             read => read,
         };
@@ -218,7 +221,8 @@ fn read_line(text: &str) -> Result<Value, Unfit> {
     let read: Value = serde_json::from_str(text).map_err(|problem| unfit(NOT_JSON, problem.to_string()))?;
     let record = RefusedRecord::unwrap(read);
     if !record.is_object() {
-        let problem = "the line is no JSON object; an array of records is written one a line by `jq -c '.[]'`";
+        let problem =
+            "the line is no JSON object; an array of records is written one a line by `jq -c '.[]'`";
         return Err(unfit(NOT_OBJECT, problem.to_owned()));
     }
     extended::plain(record).map_err(|problem| unfit("wrong extended JSON", problem))

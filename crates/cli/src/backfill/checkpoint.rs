@@ -78,12 +78,15 @@ impl Checkpoint {
         let size = match std::fs::metadata(&self.path) {
             Ok(about) => about.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("the checkpoint {shown} cannot be read")),
+            Err(error) => {
+                return Err(error).with_context(|| format!("the checkpoint {shown} cannot be read"));
+            }
         };
         if size > BYTES_MAX {
             bail!("{shown} is no checkpoint: it has {size} bytes; name another file with --state");
         }
-        let text = std::fs::read(&self.path).with_context(|| format!("the checkpoint {shown} cannot be read"))?;
+        let text =
+            std::fs::read(&self.path).with_context(|| format!("the checkpoint {shown} cannot be read"))?;
         let state: State = serde_json::from_slice(&text)
             .with_context(|| format!("{shown} is no checkpoint; name another file with --state"))?;
         if state.format != FORMAT {
@@ -120,7 +123,9 @@ impl Checkpoint {
                 Some(folder) if !folder.as_os_str().is_empty() => folder,
                 _ => Path::new("."),
             };
-            let mut file = tempfile::Builder::new().prefix(".backfill-").tempfile_in(folder)?;
+            let mut file = tempfile::Builder::new()
+                .prefix(".backfill-")
+                .tempfile_in(folder)?;
             serde_json::to_writer_pretty(&mut file, state)?;
             file.as_file().sync_data()?;
             file.persist(&self.path)?;
@@ -157,13 +162,40 @@ mod tests {
         let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
         assert_eq!(names.len(), 1, "nothing else is left behind");
         for (other, said) in [
-            (Task { collection: "other".to_owned(), ..task() }, "the collection was docs and is other now"),
-            (Task { server: "http://b".to_owned(), ..task() }, "the server was http://a"),
-            (Task { table: Some("table t".to_owned()), ..task() }, "the source was a file and is table t now"),
-            (Task { mapping: "n".to_owned(), ..task() }, "another mapping"),
+            (
+                Task {
+                    collection: "other".to_owned(),
+                    ..task()
+                },
+                "the collection was docs and is other now",
+            ),
+            (
+                Task {
+                    server: "http://b".to_owned(),
+                    ..task()
+                },
+                "the server was http://a",
+            ),
+            (
+                Task {
+                    table: Some("table t".to_owned()),
+                    ..task()
+                },
+                "the source was a file and is table t now",
+            ),
+            (
+                Task {
+                    mapping: "n".to_owned(),
+                    ..task()
+                },
+                "another mapping",
+            ),
         ] {
             let problem = checkpoint.read(&other).unwrap_err().to_string();
-            assert!(problem.contains(said) && problem.contains("--restart"), "{problem}");
+            assert!(
+                problem.contains(said) && problem.contains("--restart"),
+                "{problem}"
+            );
         }
     }
 
@@ -173,6 +205,9 @@ mod tests {
         let path = folder.path().join("precious.txt");
         std::fs::write(&path, "mine").unwrap();
         let problem = Checkpoint::new(path).read(&task()).unwrap_err().to_string();
-        assert!(problem.contains("is no checkpoint") && problem.contains("--state"), "{problem}");
+        assert!(
+            problem.contains("is no checkpoint") && problem.contains("--state"),
+            "{problem}"
+        );
     }
 }

@@ -25,7 +25,12 @@ fn plain_object(map: Map<String, Value>) -> Result<Value, String> {
     if let Some(key) = map.keys().next().filter(|key| key.starts_with('$'))
         && let Some(read) = notation(key, &map)
     {
-        return read.ok_or_else(|| format!("{} is no {key} of extended JSON", shortened(&Value::Object(map.clone()))));
+        return read.ok_or_else(|| {
+            format!(
+                "{} is no {key} of extended JSON",
+                shortened(&Value::Object(map.clone()))
+            )
+        });
     }
     let mut made = Map::new();
     for (name, value) in map {
@@ -138,13 +143,31 @@ mod tests {
     #[test]
     fn every_form_of_extended_json_becomes_plain() {
         for (extended, expected) in [
-            (json!({"$oid": "5d505646cf6d4fe581014ab2"}), json!("5d505646cf6d4fe581014ab2")),
+            (
+                json!({"$oid": "5d505646cf6d4fe581014ab2"}),
+                json!("5d505646cf6d4fe581014ab2"),
+            ),
             // Dates: relaxed, canonical, before 1970, and as older tools wrote them.
-            (json!({"$date": "2026-03-01T09:30:00.5Z"}), json!("2026-03-01T09:30:00.500Z")),
-            (json!({"$date": "2026-03-01T09:30:00+02:00"}), json!("2026-03-01T07:30:00.000Z")),
-            (json!({"$date": {"$numberLong": "1790000000000"}}), json!("2026-09-21T14:13:20.000Z")),
-            (json!({"$date": {"$numberLong": "-1"}}), json!("1969-12-31T23:59:59.999Z")),
-            (json!({"$date": 1_790_000_000_000_i64}), json!("2026-09-21T14:13:20.000Z")),
+            (
+                json!({"$date": "2026-03-01T09:30:00.5Z"}),
+                json!("2026-03-01T09:30:00.500Z"),
+            ),
+            (
+                json!({"$date": "2026-03-01T09:30:00+02:00"}),
+                json!("2026-03-01T07:30:00.000Z"),
+            ),
+            (
+                json!({"$date": {"$numberLong": "1790000000000"}}),
+                json!("2026-09-21T14:13:20.000Z"),
+            ),
+            (
+                json!({"$date": {"$numberLong": "-1"}}),
+                json!("1969-12-31T23:59:59.999Z"),
+            ),
+            (
+                json!({"$date": 1_790_000_000_000_i64}),
+                json!("2026-09-21T14:13:20.000Z"),
+            ),
             (json!({"$numberInt": "-42"}), json!(-42)),
             (json!({"$numberLong": "9223372036854775807"}), json!(i64::MAX)),
             (json!({"$numberDouble": "3.25"}), json!(3.25)),
@@ -154,15 +177,30 @@ mod tests {
             // A decimal that no JSON number holds exactly keeps its digits.
             (json!({"$numberDecimal": "1234.50"}), json!(1234.5)),
             (json!({"$numberDecimal": "0.1"}), json!(0.1)),
-            (json!({"$numberDecimal": "12345678901234567.89"}), json!("12345678901234567.89")),
+            (
+                json!({"$numberDecimal": "12345678901234567.89"}),
+                json!("12345678901234567.89"),
+            ),
             (json!({"$numberDecimal": "1E+400"}), json!("1E+400")),
             (json!({"$numberDecimal": "1E-400"}), json!("1E-400")),
             (json!({"$numberDecimal": "NaN"}), json!("NaN")),
-            (json!({"$uuid": "3b241101-e2bb-4255-8caf-4136c566a962"}), json!("3b241101-e2bb-4255-8caf-4136c566a962")),
-            (json!({"$binary": {"base64": "aGk=", "subType": "00"}}), json!("aGk=")),
+            (
+                json!({"$uuid": "3b241101-e2bb-4255-8caf-4136c566a962"}),
+                json!("3b241101-e2bb-4255-8caf-4136c566a962"),
+            ),
+            (
+                json!({"$binary": {"base64": "aGk=", "subType": "00"}}),
+                json!("aGk="),
+            ),
             (json!({"$binary": "aGk=", "$type": "00"}), json!("aGk=")),
-            (json!({"$timestamp": {"t": 1_790_000_000, "i": 1}}), json!("2026-09-21T14:13:20.000Z")),
-            (json!({"$regularExpression": {"pattern": "^a", "options": "i"}}), json!("/^a/i")),
+            (
+                json!({"$timestamp": {"t": 1_790_000_000, "i": 1}}),
+                json!("2026-09-21T14:13:20.000Z"),
+            ),
+            (
+                json!({"$regularExpression": {"pattern": "^a", "options": "i"}}),
+                json!("/^a/i"),
+            ),
             (json!({"$regex": "^a", "$options": "i"}), json!("/^a/i")),
             (json!({"$symbol": "s"}), json!("s")),
             (json!({"$code": "f()"}), json!("f()")),

@@ -94,9 +94,9 @@ impl MappingArgs {
         };
         let mut places = file.places()?;
         for given in &self.map {
-            let (name, path) = given
-                .split_once('=')
-                .ok_or_else(|| anyhow!("--map {given}: say it as NAME=PATH, like totalAmount=invoice.total"))?;
+            let (name, path) = given.split_once('=').ok_or_else(|| {
+                anyhow!("--map {given}: say it as NAME=PATH, like totalAmount=invoice.total")
+            })?;
             let path = Path::read(path).map_err(|problem| anyhow!("--map {given}: {problem}"))?;
             places.insert(name.to_owned(), path);
         }
@@ -131,7 +131,9 @@ impl MappingArgs {
             bail!("--map knows no '{name}'; there are {NAMES}");
         }
         if mapping.deadline_after_ms.is_some() && mapping.created_at.is_none() {
-            bail!("--deadline-after-hours counts from createdAt: say where that is, as --map createdAt=created_at");
+            bail!(
+                "--deadline-after-hours counts from createdAt: say where that is, as --map createdAt=created_at"
+            );
         }
         Ok(mapping)
     }
@@ -186,7 +188,9 @@ fn put_field(places: &mut Places, name: &str, field: &toml::Value) -> Result<()>
                 let place = match part.as_str() {
                     "value" => format!("fields.{name}"),
                     "confidence" | "region" => format!("fields.{name}.{part}"),
-                    other => bail!("fields.{name}: there is no '{other}'; a field has value, confidence and region"),
+                    other => bail!(
+                        "fields.{name}: there is no '{other}'; a field has value, confidence and region"
+                    ),
                 };
                 let path = path
                     .as_str()
@@ -199,28 +203,34 @@ fn put_field(places: &mut Places, name: &str, field: &toml::Value) -> Result<()>
     }
 }
 
+/// A field's parts, as far as they were said.
+#[derive(Default)]
+struct FieldParts {
+    value: Option<Path>,
+    confidence: Option<Path>,
+    region: Option<Path>,
+}
+
 /// Takes `fields.NAME` with its `.confidence` and `.region` out of the places.
 fn single_fields(places: &mut Places) -> Result<BTreeMap<String, FieldPaths>> {
-    let mut fields: BTreeMap<String, (Option<Path>, Option<Path>, Option<Path>)> = BTreeMap::new();
+    let mut fields: BTreeMap<String, FieldParts> = BTreeMap::new();
     for (place, path) in take(places, "fields.") {
         if let Some(name) = place.strip_suffix(".confidence") {
-            fields.entry(name.to_owned()).or_default().1 = Some(path);
+            fields.entry(name.to_owned()).or_default().confidence = Some(path);
         } else if let Some(name) = place.strip_suffix(".region") {
-            fields.entry(name.to_owned()).or_default().2 = Some(path);
+            fields.entry(name.to_owned()).or_default().region = Some(path);
         } else {
-            fields.entry(place).or_default().0 = Some(path);
+            fields.entry(place).or_default().value = Some(path);
         }
     }
-    let whole = |(name, (value, confidence, region)): (String, (Option<Path>, _, _))| {
-        let value = value.ok_or_else(|| anyhow!("fields.{name} has no value: say --map fields.{name}=PATH"))?;
-        Ok((
-            name,
-            FieldPaths {
-                value,
-                confidence,
-                region,
-            },
-        ))
+    let whole = |(name, parts): (String, FieldParts)| {
+        let missing = || anyhow!("fields.{name} has no value: say --map fields.{name}=PATH");
+        let paths = FieldPaths {
+            value: parts.value.ok_or_else(missing)?,
+            confidence: parts.confidence,
+            region: parts.region,
+        };
+        Ok((name, paths))
     };
     fields.into_iter().map(whole).collect()
 }
@@ -254,13 +264,16 @@ fn after_ms(hours: Option<f64>) -> Result<Option<i64>> {
         None => Ok(None),
         #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
         Some(hours) if (0.0..=HOURS_MAX).contains(&hours) => Ok(Some((hours * 3_600_000.0) as i64)),
-        Some(_) => bail!("--deadline-after-hours is a number of hours from 0 on, and of ten years at the most"),
+        Some(_) => {
+            bail!("--deadline-after-hours is a number of hours from 0 on, and of ten years at the most")
+        }
     }
 }
 
 fn read_file(path: &std::path::Path) -> Result<File> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("the mapping {shown} cannot be read"))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("the mapping {shown} cannot be read"))?;
     crate::config::parse_toml(&text).map_err(|problem| anyhow!("the mapping {shown}{problem}"))
 }
 
@@ -397,23 +410,56 @@ mod tests {
 
     #[test]
     fn a_record_that_does_not_fit_is_refused_with_its_path() {
-        let mapping = args(&["totalAmount=total", "deadline=due", "confidence=sure", "fields=read", "lineItemCount=n"]);
+        let mapping = args(&[
+            "totalAmount=total",
+            "deadline=due",
+            "confidence=sure",
+            "fields=read",
+            "lineItemCount=n",
+        ]);
         let mapping = mapping.read(Path::of_name("_id")).unwrap();
         for (record, reason) in [
             (json!({}), "there is no externalId at _id"),
-            (json!({"_id": {"a": 1}}), "externalId at _id is {\"a\":1}, not a text or a number"),
-            (json!({"_id": 1, "total": "much"}), "totalAmount at total is \"much\", not a number"),
-            (json!({"_id": 1, "due": "soon"}), "deadline at due is \"soon\", not a time"),
-            (json!({"_id": 1, "sure": 140}), "the confidence 140 of confidence is not between 0 and 100"),
-            (json!({"_id": 1, "n": 1.5}), "lineItemCount at n is 1.5, not a whole number or a list"),
-            (json!({"_id": 1, "read": 5}), "fields at read is 5, not an object or a list"),
-            (json!({"_id": 1, "read": [{"value": 1}]}), "not an object with name and value"),
+            (
+                json!({"_id": {"a": 1}}),
+                "externalId at _id is {\"a\":1}, not a text or a number",
+            ),
+            (
+                json!({"_id": 1, "total": "much"}),
+                "totalAmount at total is \"much\", not a number",
+            ),
+            (
+                json!({"_id": 1, "due": "soon"}),
+                "deadline at due is \"soon\", not a time",
+            ),
+            (
+                json!({"_id": 1, "sure": 140}),
+                "the confidence 140 of confidence is not between 0 and 100",
+            ),
+            (
+                json!({"_id": 1, "n": 1.5}),
+                "lineItemCount at n is 1.5, not a whole number or a list",
+            ),
+            (
+                json!({"_id": 1, "read": 5}),
+                "fields at read is 5, not an object or a list",
+            ),
+            (
+                json!({"_id": 1, "read": [{"value": 1}]}),
+                "not an object with name and value",
+            ),
         ] {
             let said = refused(&mapping, record);
-            assert!(said.starts_with("cannot be mapped: ") && said.contains(reason), "{said}");
+            assert!(
+                said.starts_with("cannot be mapped: ") && said.contains(reason),
+                "{said}"
+            );
         }
         let said = refused(&mapping, json!({"_id": 1, "status": "In Progress"}));
-        assert!(said.starts_with("unknown status: the status 'in progress' (status)"), "{said}");
+        assert!(
+            said.starts_with("unknown status: the status 'in progress' (status)"),
+            "{said}"
+        );
     }
 
     #[test]

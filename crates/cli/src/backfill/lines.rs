@@ -91,14 +91,18 @@ impl Lines {
         }
         let shown = path.display().to_string();
         let file = File::open(path).with_context(|| format!("{shown} cannot be read"))?;
-        let about = file.metadata().with_context(|| format!("{shown} cannot be read"))?;
+        let about = file
+            .metadata()
+            .with_context(|| format!("{shown} cannot be read"))?;
         if about.is_dir() {
             bail!("{shown} is a folder; name a file of JSON lines");
         }
         if !about.is_file() {
             return Self::begin(Box::new(file), None, shown);
         }
-        let again = file.try_clone().with_context(|| format!("{shown} cannot be read"))?;
+        let again = file
+            .try_clone()
+            .with_context(|| format!("{shown} cannot be read"))?;
         Self::begin(Box::new(file), Some((again, about.len())), shown)
     }
 
@@ -146,7 +150,10 @@ impl Lines {
         file.rewind()?;
         let same = file.read_exact(&mut beginning).is_ok() && head_of(&beginning) == *head;
         if !same {
-            bail!("{} is not the file that was begun with: its beginning differs", self.name);
+            bail!(
+                "{} is not the file that was begun with: its beginning differs",
+                self.name
+            );
         }
         let mut line = vec![0; usize::try_from(last.bytes)?.min(LINE_MAX)];
         file.seek(io::SeekFrom::Start(last.offset))?;
@@ -232,8 +239,16 @@ mod tests {
     fn lines_end_in_both_ways_and_the_mark_at_the_beginning_is_left_out() {
         let (_folder, path) = file(b"\xef\xbb\xbfone\r\n\ntwo\nthree");
         let read = all(&mut Lines::open(&path).unwrap());
-        let expected = [(1, "one", false), (2, "", false), (3, "two", false), (4, "three", true)];
-        assert_eq!(read, expected.map(|(number, text, open)| (number, text.to_owned(), open)));
+        let expected = [
+            (1, "one", false),
+            (2, "", false),
+            (3, "two", false),
+            (4, "three", true),
+        ];
+        assert_eq!(
+            read,
+            expected.map(|(number, text, open)| (number, text.to_owned(), open))
+        );
     }
 
     #[test]
@@ -255,11 +270,20 @@ mod tests {
         let first = lines.next().unwrap().unwrap().place();
         let second = lines.next().unwrap().unwrap().place();
         std::fs::write(&path, b"\xef\xbb\xbfone\r\ntwo\nthree\n").unwrap();
-        for (place, expected) in [(first, &[(2, "two"), (3, "three")][..]), (second, &[(3, "three")])] {
+        for (place, expected) in [
+            (first, &[(2, "two"), (3, "three")][..]),
+            (second, &[(3, "three")]),
+        ] {
             let mut lines = Lines::open(&path).unwrap();
             lines.resume(&head, &place).unwrap();
-            let read: Vec<_> = all(&mut lines).into_iter().map(|(number, text, _)| (number, text)).collect();
-            let expected: Vec<_> = expected.iter().map(|(number, text)| (*number, (*text).to_owned())).collect();
+            let read: Vec<_> = all(&mut lines)
+                .into_iter()
+                .map(|(number, text, _)| (number, text))
+                .collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(number, text)| (*number, (*text).to_owned()))
+                .collect();
             assert_eq!(read, expected);
         }
     }
@@ -295,6 +319,12 @@ mod tests {
     #[test]
     fn a_folder_is_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Lines::open(folder.path()).err().unwrap().to_string().contains("is a folder"));
+        assert!(
+            Lines::open(folder.path())
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("is a folder")
+        );
     }
 }

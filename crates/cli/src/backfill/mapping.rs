@@ -95,10 +95,23 @@ impl Mapping {
             .external_id
             .find(&record)
             .ok_or_else(|| format!("there is no externalId at {}", self.external_id))?;
-        let external_id = reading::id(external_id).ok_or_else(|| wrong("externalId", &self.external_id, external_id, "a text or a number"))?;
+        let external_id = reading::id(external_id)
+            .ok_or_else(|| wrong("externalId", &self.external_id, external_id, "a text or a number"))?;
         let found = |path: &Option<Path>| path.as_ref().and_then(|path| path.find(&record)).cloned();
-        let created_at = self.part("createdAt", self.created_at.as_ref(), &record, reading::time, "a time")?;
-        let deadline = self.part("deadline", self.deadline.as_ref(), &record, reading::time, "a time")?;
+        let created_at = self.part(
+            "createdAt",
+            self.created_at.as_ref(),
+            &record,
+            reading::time,
+            "a time",
+        )?;
+        let deadline = self.part(
+            "deadline",
+            self.deadline.as_ref(),
+            &record,
+            reading::time,
+            "a time",
+        )?;
         let item = SubmitItem {
             external_id: Some(external_id),
             payload: Value::Null,
@@ -158,7 +171,11 @@ impl Mapping {
 
     fn fields(&self, record: &Value) -> Result<Option<Vec<MachineField>>, String> {
         let mut fields: BTreeMap<String, MachineField> = BTreeMap::new();
-        if let Some((path, found)) = self.all_fields.as_ref().and_then(|path| Some((path, path.find(record)?))) {
+        if let Some((path, found)) = self
+            .all_fields
+            .as_ref()
+            .and_then(|path| Some((path, path.find(record)?)))
+        {
             for field in self.fields_together(path, found)? {
                 fields.insert(field.name.clone(), field);
             }
@@ -218,7 +235,9 @@ impl Mapping {
         };
         if !(0.0..=self.confidence_max).contains(&given) {
             let max = self.confidence_max;
-            return Err(format!("the confidence {given} of {what} is not between 0 and {max}"));
+            return Err(format!(
+                "the confidence {given} of {what} is not between 0 and {max}"
+            ));
         }
         Ok(Some(given / self.confidence_max * 100.0))
     }
@@ -243,7 +262,10 @@ impl Mapping {
 }
 
 fn wrong(what: &str, path: &Path, found: &Value, expected: &str) -> String {
-    format!("{what} at {path} is {}, not {expected}", reading::shortened(found))
+    format!(
+        "{what} at {path} is {}, not {expected}",
+        reading::shortened(found)
+    )
 }
 
 fn region(value: &Value) -> Option<Region> {

@@ -58,8 +58,10 @@ const FAILED: u8 = 2;
 
 /// What `docket backfill` takes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 everything was taken, known or skipped; 1 some records were refused; 2 it did not come to the end.\n\
-    Killed or stopped, the same command goes on where it was. docs/guides/moving-in.md has examples.")]
+#[command(
+    after_help = "Exit codes: 0 everything was taken, known or skipped; 1 some records were refused; 2 it did not come to the end.\n\
+    Killed or stopped, the same command goes on where it was. docs/guides/moving-in.md has examples."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: RemoteArgs,
@@ -151,13 +153,16 @@ async fn backfill(args: &Args) -> Result<ExitCode> {
     };
     let begun_at = state.sum.records;
     if begun_at > 0 && !session.json {
-        session.screen.line(&format!(
-            "Going on after {} records.",
-            sum::grouped(begun_at)
-        ))?;
+        session
+            .screen
+            .line(&format!("Going on after {} records.", sum::grouped(begun_at)))?;
     }
     let kept = state.position.as_ref().map(|_| state.refused_bytes);
-    let refused = args.refused.as_deref().map(|path| RefusedFile::open(path, kept)).transpose()?;
+    let refused = args
+        .refused
+        .as_deref()
+        .map(|path| RefusedFile::open(path, kept))
+        .transpose()?;
     let name = source.name().to_owned();
     let run = Run {
         source,
@@ -174,13 +179,22 @@ async fn backfill(args: &Args) -> Result<ExitCode> {
 /// The source, and where things are in its records.
 async fn open(args: &Args) -> Result<(Source, Mapping)> {
     let (Some(table), Some(column)) = (&args.table.table, &args.table.column) else {
-        let path = args.file.as_deref().context("name a file of JSON lines, or a table with --table")?;
+        let path = args
+            .file
+            .as_deref()
+            .context("name a file of JSON lines, or a table with --table")?;
         let mapping = args.mapping.read(path::Path::of_name("_id"))?;
         return Ok((Source::Lines(Box::new(Lines::open(path)?)), mapping));
     };
-    let url = args.table.postgres.clone().or_else(|| target::variable(SOURCE_VARIABLE));
+    let url = args
+        .table
+        .postgres
+        .clone()
+        .or_else(|| target::variable(SOURCE_VARIABLE));
     let Some(url) = url else {
-        bail!("name the table's database with --postgres, or in {SOURCE_VARIABLE}, as postgres://user@host:5432/name");
+        bail!(
+            "name the table's database with --postgres, or in {SOURCE_VARIABLE}, as postgres://user@host:5432/name"
+        );
     };
     target::check_url(&url)?;
     let config = SourceConfig {
@@ -202,7 +216,10 @@ async fn open(args: &Args) -> Result<(Source, Mapping)> {
 fn checkpoint(args: &Args, source: &Source) -> Result<Option<Checkpoint>> {
     if !source.is_resumable() {
         if args.state.is_some() {
-            bail!("{} cannot be gone on with, so there is no checkpoint; run it again as it is, nothing is taken twice", source.name());
+            bail!(
+                "{} cannot be gone on with, so there is no checkpoint; run it again as it is, nothing is taken twice",
+                source.name()
+            );
         }
         return Ok(None);
     }
@@ -213,8 +230,17 @@ fn checkpoint(args: &Args, source: &Source) -> Result<Option<Checkpoint>> {
         (Some(path), _, _) => path.clone(),
         (None, Some(file), _) => beside(file),
         (None, None, Some(table)) => {
-            let plain = |character: char| if character.is_alphanumeric() || character == '.' { character } else { '_' };
-            PathBuf::from(format!("backfill-{}.json", table.chars().map(plain).collect::<String>()))
+            let plain = |character: char| {
+                if character.is_alphanumeric() || character == '.' {
+                    character
+                } else {
+                    '_'
+                }
+            };
+            PathBuf::from(format!(
+                "backfill-{}.json",
+                table.chars().map(plain).collect::<String>()
+            ))
         }
         (None, None, None) => return Ok(None),
     };
@@ -253,7 +279,9 @@ fn tell(session: &Session, args: &Args, name: &str, ended: Ended) -> Result<Exit
         words(session, args, name, &ended)?;
     }
     if let Some(error) = ended.failed {
-        crate::complain(&error.context("the run did not come to its end; the same command goes on where it was"));
+        crate::complain(
+            &error.context("the run did not come to its end; the same command goes on where it was"),
+        );
     } else if ended.interrupted {
         crate::screen::Screen::note("docket: stopped; the same command goes on where it was");
     }
@@ -275,7 +303,10 @@ fn words(session: &Session, args: &Args, name: &str, ended: &Ended) -> Result<()
         (false, false) => "taken, for review",
     };
     let title = match args.dry_run {
-        true => format!("{name} into collection {} (dry run, nothing was sent)", args.collection),
+        true => format!(
+            "{name} into collection {} (dry run, nothing was sent)",
+            args.collection
+        ),
         false => format!("{name} into collection {}", args.collection),
     };
     screen.line(&screen.title(&title))?;
@@ -285,7 +316,9 @@ fn words(session: &Session, args: &Args, name: &str, ended: &Ended) -> Result<()
     }
     // Nobody's machine is that unsure of everything.
     if ended.largest_confidence > 0.0 && ended.largest_confidence <= 1.0 {
-        screen.line("Every confidence is between 0 and 1 of 100. If they are fractions, say --confidence-max 1.")?;
+        screen.line(
+            "Every confidence is between 0 and 1 of 100. If they are fractions, say --confidence-max 1.",
+        )?;
     }
     Ok(())
 }

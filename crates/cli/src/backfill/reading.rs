@@ -34,8 +34,14 @@ pub(super) fn count(value: &Value) -> Option<u32> {
         Value::Array(values) => return u32::try_from(values.len()).ok(),
         other => number(other)?,
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was checked")]
-    let whole = (0.0..=f64::from(u32::MAX)).contains(&number).then_some(number as u32)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range was checked"
+    )]
+    let whole = (0.0..=f64::from(u32::MAX))
+        .contains(&number)
+        .then_some(number as u32)?;
     (f64::from(whole) == number).then_some(whole)
 }
 
@@ -49,8 +55,15 @@ pub(super) fn time(value: &Value) -> Option<Time> {
         }
         Value::Number(number) => {
             let number = number.as_f64()?;
-            let ms = if number.abs() < SECONDS_END { number * 1_000.0 } else { number };
-            #[expect(clippy::cast_possible_truncation, reason = "what is beyond is moved to the end")]
+            let ms = if number.abs() < SECONDS_END {
+                number * 1_000.0
+            } else {
+                number
+            };
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "what is beyond is moved to the end"
+            )]
             let at = Timestamp::from_ms(ms as i64);
             Some(at.into())
         }
@@ -119,7 +132,10 @@ mod tests {
         ] {
             assert_eq!(time(&value), Some(expected), "{value}");
         }
-        assert_eq!(time(&json!("2026-09-21")).map(|time| time.to_string()).as_deref(), Some("2026-09-21T00:00:00.000Z"));
+        assert_eq!(
+            time(&json!("2026-09-21")).map(|time| time.to_string()).as_deref(),
+            Some("2026-09-21T00:00:00.000Z")
+        );
         for value in [json!("soon"), json!(""), json!({}), json!("infinity")] {
             assert_eq!(time(&value), None, "{value}");
         }

@@ -44,7 +44,11 @@ impl RefusedRecord {
 
     /// The record of a line that was kept; any other line as it is.
     pub(super) fn unwrap(read: Value) -> Value {
-        let kept = |map: &Map<String, Value>| map.len() == 2 && map.contains_key(RECORD) && map.get(WHY).is_some_and(|why| why.get("reason").is_some());
+        let kept = |map: &Map<String, Value>| {
+            map.len() == 2
+                && map.contains_key(RECORD)
+                && map.get(WHY).is_some_and(|why| why.get("reason").is_some())
+        };
         match read {
             Value::Object(mut map) if kept(&map) => match map.remove(RECORD) {
                 // Text that was no JSON, and may be now.
@@ -88,8 +92,14 @@ impl RefusedFile {
         if refused.is_empty() {
             return Ok(());
         }
-        let text: String = refused.iter().map(|record| format!("{}\n", record.line())).collect();
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
+        let text: String = refused
+            .iter()
+            .map(|record| format!("{}\n", record.line()))
+            .collect();
+        let written = self
+            .file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.sync_data());
         written.with_context(|| format!("{} cannot be written", self.path.display()))?;
         self.bytes += text.len() as u64;
         Ok(())
@@ -129,7 +139,11 @@ mod tests {
         assert_eq!(RefusedRecord::unwrap(torn), json!("{\"_id\": "));
         let mended = json!({"refused": {"reason": "x"}, "record": "{\"_id\": 2}"});
         assert_eq!(RefusedRecord::unwrap(mended), json!({"_id": 2}));
-        for data in [json!({"record": 1}), json!({"refused": true, "record": 1}), json!([1])] {
+        for data in [
+            json!({"record": 1}),
+            json!({"refused": true, "record": 1}),
+            json!([1]),
+        ] {
             assert_eq!(RefusedRecord::unwrap(data.clone()), data);
         }
     }
@@ -145,7 +159,10 @@ mod tests {
         let mut file = RefusedFile::open(&path, Some(known)).unwrap();
         file.add(&[refused("3")]).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        let records: Vec<Value> = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["record"].clone()).collect();
+        let records: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["record"].clone())
+            .collect();
         assert_eq!(records, [json!(1), json!(3)]);
         RefusedFile::open(&path, None).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);

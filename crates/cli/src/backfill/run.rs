@@ -79,7 +79,8 @@ impl Run {
                 .map(async |batch| target.send(batch).await)
                 .buffered(IN_FLIGHT)
         );
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TOLD_EVERY, TOLD_EVERY);
+        let mut ticks = tokio::time::interval(TOLD_EVERY);
+        ticks.reset();
         loop {
             tokio::select! {
                 next = sent.next() => match next {
@@ -161,14 +162,19 @@ impl Progress {
             (None, _) => "{spinner} {elapsed}: {msg}",
         };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(source.total(), ProgressDrawTarget::stderr()).with_style(style);
+        let bar =
+            ProgressBar::with_draw_target(source.total(), ProgressDrawTarget::stderr()).with_style(style);
         let progress = Self { bar, is_of_bytes };
         progress.bar.set_message(state.sum.brief());
         progress
     }
 
     fn show(&self, batch: &Batch, state: &State) {
-        let at = if self.is_of_bytes { batch.end } else { state.sum.records };
+        let at = if self.is_of_bytes {
+            batch.end
+        } else {
+            state.sum.records
+        };
         self.bar.set_position(at);
         self.bar.set_message(state.sum.brief());
     }

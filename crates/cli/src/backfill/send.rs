@@ -1,9 +1,9 @@
 //! Sending a batch to the server, and what it says of each entry.
 
 use anyhow::{Result, bail};
+use docket_client::Client;
 use docket_client::wire::EntryError;
 use docket_client::wire::item::SubmitItem;
-use docket_client::Client;
 use serde_json::Value;
 
 use super::batch::{Batch, Entry};
@@ -33,8 +33,23 @@ pub(super) struct Sent {
     pub(super) shown: Vec<Value>,
 }
 
-/// What the server said of an entry: whether it was known already, or why it was refused.
-type Answer = std::result::Result<bool, EntryError>;
+/// What the server said of an entry.
+#[derive(Clone, Debug)]
+enum Answer {
+    Taken,
+    Known,
+    Refused { code: String, detail: String },
+}
+
+impl Answer {
+    fn of<T>(answer: std::result::Result<T, EntryError>, is_known: impl FnOnce(T) -> bool) -> Self {
+        match answer.map(is_known) {
+            Ok(true) => Self::Known,
+            Ok(false) => Self::Taken,
+            Err(EntryError { code, detail, .. }) => Self::Refused { code, detail },
+        }
+    }
+}
 
 impl Target {
     /// Deals with a batch. What is refused joins what was refused before.
@@ -57,8 +72,10 @@ impl Target {
         let answers = match self {
             Self::DryRun => {
                 let shown = items.iter().take(SHOWN);
-                sent.shown = shown.map(serde_json::to_value).collect::<serde_json::Result<_>>()?;
-                vec![Ok(false); expected]
+                sent.shown = shown
+                    .map(serde_json::to_value)
+                    .collect::<serde_json::Result<_>>()?;
+                vec![Answer::Taken; expected]
             }
             Self::Review { client, collection } => enter(client, collection, items).await?,
             Self::Pipeline { client, collection } => submit(client, collection, items).await?,
@@ -68,12 +85,12 @@ impl Target {
         }
         for (answer, (which, record)) in answers.into_iter().zip(origins) {
             match answer {
-                Ok(true) => sent.known += 1,
-                Ok(false) => sent.taken += 1,
-                Err(error) => sent.batch.refused.push(RefusedRecord {
+                Answer::Known => sent.known += 1,
+                Answer::Taken => sent.taken += 1,
+                Answer::Refused { code, detail } => sent.batch.refused.push(RefusedRecord {
                     which,
-                    kind: error.code,
-                    reason: error.detail,
+                    kind: code,
+                    reason: detail,
                     record,
                 }),
             }
@@ -85,17 +102,30 @@ impl Target {
 
 async fn submit(client: &Client, collection: &str, items: Vec<SubmitItem>) -> Result<Vec<Answer>> {
     let answers = client.items_submit(collection, items, None).await?;
-    let limited = answers.iter().filter_map(|answer| answer.as_ref().err()).find(|error| error.code == "rate_limited");
+    let limited = answers
+        .iter()
+        .filter_map(|answer| answer.as_ref().err())
+        .find(|error| error.code == "rate_limited");
     if let Some(error) = limited {
-        let wait = error.wait_time_seconds.map(|wait| format!(" in {wait} seconds")).unwrap_or_default();
+        let wait = error
+            .wait_time_seconds
+            .map(|wait| format!(" in {wait} seconds"))
+            .unwrap_or_default();
         bail!(
             "the tenant's limit of submissions is reached; run it again{wait}, or lift the limit: \
              docket tenants put ID --tier TIER --uploads-per-hour unlimited"
         );
     }
-    Ok(answers.into_iter().map(|answer| answer.map(|taken| taken.duplicate)).collect())
+    let answers = answers.into_iter();
+    Ok(answers
+        .map(|answer| Answer::of(answer, |taken| taken.duplicate))
+        .collect())
 }
 
 async fn enter(client: &Client, collection: &str, items: Vec<SubmitItem>) -> Result<Vec<Answer>> {
-    submit(client, collection, items).await
+    let answers = client.review_entries(collection, items).await?;
+    let answers = answers.into_iter();
+    Ok(answers
+        .map(|answer| Answer::of(answer, |entered| !entered.created))
+        .collect())
 }

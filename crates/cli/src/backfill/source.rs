@@ -15,7 +15,10 @@ const PAGE_ROWS: i64 = 500;
 /// Where records come from.
 pub(super) enum Source {
     Lines(Box<Lines>),
-    Table { table: Box<Table>, after: Option<String> },
+    Table {
+        table: Box<Table>,
+        after: Option<String>,
+    },
 }
 
 impl Source {
@@ -64,7 +67,10 @@ impl Source {
         match (self, &state.position) {
             (_, None) => Ok(()),
             (Self::Lines(lines), Some(Position::Line(last))) => {
-                let head = state.head.as_ref().context("the checkpoint does not say of which file it is")?;
+                let head = state
+                    .head
+                    .as_ref()
+                    .context("the checkpoint does not say of which file it is")?;
                 lines.resume(head, last)
             }
             (Self::Table { after, .. }, Some(Position::Key(key))) => {

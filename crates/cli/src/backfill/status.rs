@@ -121,9 +121,16 @@ mod tests {
             assert_eq!(usual.verdict(Some(&status)), Verdict::Pending, "{status}");
         }
         for word in DECIDED {
-            assert_eq!(usual.verdict(Some(&json!(word.to_uppercase()))), Verdict::Decided(word.to_owned()));
+            assert_eq!(
+                usual.verdict(Some(&json!(word.to_uppercase()))),
+                Verdict::Decided(word.to_owned())
+            );
         }
-        for (status, word) in [(json!("In_Review"), "in_review"), (json!(3), "3"), (json!(true), "true")] {
+        for (status, word) in [
+            (json!("In_Review"), "in_review"),
+            (json!(3), "3"),
+            (json!(true), "true"),
+        ] {
             assert_eq!(usual.verdict(Some(&status)), Verdict::Unknown(word.to_owned()));
         }
     }

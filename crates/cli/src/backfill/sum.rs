@@ -36,7 +36,11 @@ impl Sum {
     /// The progress in a few words.
     pub(super) fn brief(&self) -> String {
         let mut words = format!("{} taken", grouped(self.taken));
-        for (count, word) in [(self.known, "known"), (self.skipped(), "skipped"), (self.refused(), "refused")] {
+        for (count, word) in [
+            (self.known, "known"),
+            (self.skipped(), "skipped"),
+            (self.refused(), "refused"),
+        ] {
             if count > 0 {
                 words.push_str(&format!(", {} {word}", grouped(count)));
             }
@@ -56,7 +60,8 @@ impl Sum {
     pub(super) fn table(&self, taken: &str) -> String {
         let width = grouped(self.records).len();
         let mut text = String::new();
-        let mut line = |count: u64, words: &str| text.push_str(&format!("  {:>width$} {words}\n", grouped(count)));
+        let mut line =
+            |count: u64, words: &str| text.push_str(&format!("  {:>width$} {words}\n", grouped(count)));
         line(self.records, "records read");
         line(self.taken, taken);
         if self.known > 0 {
@@ -66,8 +71,15 @@ impl Sum {
             (self.skipped(), "skipped", &self.skipped),
             (self.refused(), "refused", &self.refused),
         ] {
-            let reasons: Vec<String> = reasons.iter().map(|(why, n)| format!("{} {why}", grouped(*n))).collect();
-            let because = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+            let reasons: Vec<String> = reasons
+                .iter()
+                .map(|(why, n)| format!("{} {why}", grouped(*n)))
+                .collect();
+            let because = if reasons.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", reasons.join(", "))
+            };
             line(count, &format!("{word}{because}"));
         }
         text
@@ -86,15 +98,23 @@ impl Told {
         self.count += refused.len() as u64;
         let room = TOLD_MAX - self.told.len();
         let words = refused.iter().take(room);
-        self.told.extend(words.map(|record| format!("{}: {}", record.which, record.reason)));
+        self.told
+            .extend(words.map(|record| format!("{}: {}", record.which, record.reason)));
     }
 
     /// The refusals of this run.
     pub(super) fn lines(&self, are_kept: bool) -> Vec<String> {
         let mut lines: Vec<String> = self.told.iter().map(|line| format!("  - {line}")).collect();
         if self.count > self.told.len() as u64 {
-            let hint = if are_kept { "" } else { "; --refused FILE keeps them all" };
-            lines.push(format!("  … and {} more{hint}", grouped(self.count - self.told.len() as u64)));
+            let hint = if are_kept {
+                ""
+            } else {
+                "; --refused FILE keeps them all"
+            };
+            lines.push(format!(
+                "  … and {} more{hint}",
+                grouped(self.count - self.told.len() as u64)
+            ));
         }
         lines
     }
@@ -130,7 +150,10 @@ mod tests {
             records: 1_010,
             taken: 1_000,
             known: 0,
-            skipped: BTreeMap::from([("decided: approved".to_owned(), 4), ("decided: rejected".to_owned(), 5)]),
+            skipped: BTreeMap::from([
+                ("decided: approved".to_owned(), 4),
+                ("decided: rejected".to_owned(), 5),
+            ]),
             refused: BTreeMap::from([("no JSON".to_owned(), 1)]),
         };
         assert_eq!(sum.brief(), "1,000 taken, 9 skipped, 1 refused");
