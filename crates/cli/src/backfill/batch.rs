@@ -169,12 +169,16 @@ impl Batcher {
                     record: self.keeps_records.then(|| text.to_owned()),
                 });
             }
-            Err(Unfit { kind, reason }) => self.open.refused.push(RefusedRecord {
-                which,
-                kind: kind.to_owned(),
-                reason,
-                record: self.keeps_records.then(|| text.to_owned()),
-            }),
+            Err(Unfit { kind, reason }) => {
+                let record = self.keeps_records.then(|| text.to_owned());
+                self.open.weight += record.as_ref().map_or(0, String::len);
+                self.open.refused.push(RefusedRecord {
+                    which,
+                    kind: kind.to_owned(),
+                    reason,
+                    record,
+                });
+            }
         }
     }
 

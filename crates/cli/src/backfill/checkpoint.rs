@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::Position;
 use super::lines::Head;
+use super::refused::Kept;
 use super::sum::Sum;
 
 const FORMAT: u32 = 1;
@@ -38,8 +39,9 @@ pub(super) struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) head: Option<Head>,
     pub(super) position: Option<Position>,
-    /// How long the file of refused records is.
-    pub(super) refused_bytes: u64,
+    /// The file of refused records, and how long it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused: Option<Kept>,
     pub(super) sum: Sum,
 }
 
@@ -51,7 +53,7 @@ impl State {
             task,
             head,
             position: None,
-            refused_bytes: 0,
+            refused: None,
             sum: Sum::default(),
         }
     }
@@ -72,26 +74,30 @@ impl Checkpoint {
         &self.path
     }
 
-    /// What an earlier run of this task has left, if anything. A checkpoint of another task is refused.
-    pub(super) fn read(&self, task: &Task) -> Result<Option<State>> {
+    /// What an earlier run has left, if anything. What is no checkpoint is refused: it is somebody's file.
+    pub(super) fn read(&self) -> Result<Option<State>> {
         let shown = self.path.display();
         let size = match std::fs::metadata(&self.path) {
             Ok(about) => about.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(error).with_context(|| format!("the checkpoint {shown} cannot be read"));
-            }
+            Err(error) => return Err(error).with_context(|| format!("the checkpoint {shown} cannot be read")),
         };
         if size > BYTES_MAX {
             bail!("{shown} is no checkpoint: it has {size} bytes; name another file with --state");
         }
-        let text =
-            std::fs::read(&self.path).with_context(|| format!("the checkpoint {shown} cannot be read"))?;
+        let text = std::fs::read(&self.path)
+            .with_context(|| format!("the checkpoint {shown} cannot be read"))?;
         let state: State = serde_json::from_slice(&text)
-            .with_context(|| format!("{shown} is no checkpoint; name another file with --state"))?;
+            .with_context(|| format!("{shown} is no checkpoint of this version; name another file with --state"))?;
         if state.format != FORMAT {
-            bail!("the checkpoint {shown} is of another version of docket; begin again with --restart");
+            bail!("the checkpoint {shown} is of another version of docket; name another file with --state");
         }
+        Ok(Some(state))
+    }
+
+    /// Refuses to go on with another run.
+    pub(super) fn check(&self, state: &State, task: &Task) -> Result<()> {
+        let shown = self.path.display();
         let (was, is) = (&state.task, task);
         let again = "begin again with --restart (what was taken is known and not taken twice), or name another checkpoint with --state";
         for (what, was, is) in [
@@ -113,7 +119,7 @@ impl Checkpoint {
         if was.mapping != is.mapping {
             bail!("the checkpoint {shown} is of a run with another mapping; {again}");
         }
-        Ok(Some(state))
+        Ok(())
     }
 
     /// Puts a new checkpoint in place of the old one, in one step.
@@ -152,13 +158,14 @@ mod tests {
     fn a_checkpoint_is_read_back_by_the_same_run_only() {
         let folder = tempfile::tempdir().unwrap();
         let checkpoint = Checkpoint::new(folder.path().join("state.json"));
-        assert_eq!(checkpoint.read(&task()).unwrap(), None);
+        assert_eq!(checkpoint.read().unwrap(), None);
         let mut state = State::new(task(), None);
         state.position = Some(Position::Key("17".to_owned()));
         state.sum.taken = 5;
         checkpoint.write(&State::new(task(), None)).unwrap();
         checkpoint.write(&state).unwrap();
-        assert_eq!(checkpoint.read(&task()).unwrap(), Some(state));
+        assert_eq!(checkpoint.read().unwrap().as_ref(), Some(&state));
+        checkpoint.check(&state, &task()).unwrap();
         let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
         assert_eq!(names.len(), 1, "nothing else is left behind");
         for (other, said) in [
@@ -191,7 +198,7 @@ mod tests {
                 "another mapping",
             ),
         ] {
-            let problem = checkpoint.read(&other).unwrap_err().to_string();
+            let problem = checkpoint.check(&state, &other).unwrap_err().to_string();
             assert!(
                 problem.contains(said) && problem.contains("--restart"),
                 "{problem}"
@@ -204,7 +211,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("precious.txt");
         std::fs::write(&path, "mine").unwrap();
-        let problem = Checkpoint::new(path).read(&task()).unwrap_err().to_string();
+        let problem = Checkpoint::new(path).read().unwrap_err().to_string();
         assert!(
             problem.contains("is no checkpoint") && problem.contains("--state"),
             "{problem}"

@@ -137,13 +137,15 @@ async fn backfill(args: &Args) -> Result<ExitCode> {
     };
     let checkpoint = checkpoint(args, &source)?;
     let mut state = State::new(task, source.head());
-    if let (Some(checkpoint), false) = (&checkpoint, args.restart)
-        && let Some(earlier) = checkpoint.read(&state.task)?
-    {
+    let earlier = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
+    if let (Some(checkpoint), Some(earlier), false) = (&checkpoint, earlier, args.restart) {
+        checkpoint.check(&earlier, &state.task)?;
         let resumed = source.resume(&earlier);
         resumed.with_context(|| {
             let shown = checkpoint.path().display();
-            format!("the checkpoint {shown} does not fit; begin again with --restart, or name another with --state")
+            format!(
+                "the checkpoint {shown} does not fit; begin again with --restart, or name another with --state"
+            )
         })?;
         state = earlier;
     }
@@ -157,12 +159,14 @@ async fn backfill(args: &Args) -> Result<ExitCode> {
             .screen
             .line(&format!("Going on after {} records.", sum::grouped(begun_at)))?;
     }
-    let kept = state.position.as_ref().map(|_| state.refused_bytes);
-    let refused = args
-        .refused
-        .as_deref()
-        .map(|path| RefusedFile::open(path, kept))
-        .transpose()?;
+    let refused = match &args.refused {
+        Some(path) if !args.dry_run => Some(refused_file(args, path, &state)?),
+        _ => None,
+    };
+    if let Some(checkpoint) = &checkpoint {
+        state.refused = refused.as_ref().map(|file| file.kept().clone());
+        checkpoint.write(&state)?;
+    }
     let name = source.name().to_owned();
     let run = Run {
         source,
@@ -245,6 +249,14 @@ fn checkpoint(args: &Args, source: &Source) -> Result<Option<Checkpoint>> {
         (None, None, None) => return Ok(None),
     };
     Ok(Some(Checkpoint::new(path)))
+}
+
+fn refused_file(args: &Args, path: &Path, state: &State) -> Result<RefusedFile> {
+    let same = |file: &Path| file.canonicalize().ok() == path.canonicalize().ok() && path.exists();
+    if args.file.as_deref().is_some_and(same) {
+        bail!("--refused {} is the file that is read; name another", path.display());
+    }
+    RefusedFile::open(path, state.refused.as_ref(), args.restart)
 }
 
 fn beside(file: &Path) -> PathBuf {

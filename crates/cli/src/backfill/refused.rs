@@ -7,7 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::batch::Which;
@@ -60,31 +61,42 @@ impl RefusedRecord {
     }
 }
 
-/// The file of refused records.
-#[derive(Debug)]
-pub(super) struct RefusedFile {
-    file: File,
+/// How long a file of refused records was when a checkpoint was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Kept {
     path: PathBuf,
     bytes: u64,
 }
 
+/// The file of refused records.
+#[derive(Debug)]
+pub(super) struct RefusedFile {
+    file: File,
+    kept: Kept,
+}
+
 impl RefusedFile {
-    /// Opens the file at `kept` bytes; anew where there is no checkpoint to go on from.
-    pub(super) fn open(path: &Path, kept: Option<u64>) -> Result<Self> {
-        let opened = || -> std::io::Result<Self> {
-            let mut options = OpenOptions::new();
-            let mut file = options.create(true).truncate(false).write(true).open(path)?;
-            // Somebody may have shortened or moved it since.
-            let bytes = kept.unwrap_or(0).min(file.metadata()?.len());
-            file.set_len(bytes)?;
-            file.seek(SeekFrom::Start(bytes))?;
-            Ok(Self {
-                file,
-                path: path.to_owned(),
-                bytes,
-            })
-        };
-        opened().with_context(|| format!("{} cannot be written", path.display()))
+    /// Opens the file, at the length that a checkpoint knows of it. Where none does it has to be new, or empty, unless it is to be
+    /// written `anew`: it may be what somebody is mending.
+    pub(super) fn open(path: &Path, kept: Option<&Kept>, anew: bool) -> Result<Self> {
+        let shown = path.display();
+        let cannot = || format!("{shown} cannot be written");
+        let mut options = OpenOptions::new();
+        let opened = options.create(true).truncate(false).write(true).open(path);
+        let mut file = opened.with_context(cannot)?;
+        let path = path.canonicalize().with_context(cannot)?;
+        let known = kept.filter(|kept| kept.path == path).map(|kept| kept.bytes);
+        let length = file.metadata().with_context(cannot)?.len();
+        if known.is_none() && length > 0 && !anew {
+            bail!("{shown} is there already, and not from this run; name another file with --refused, or remove it");
+        }
+        // Somebody may have shortened it since.
+        let bytes = known.filter(|_| !anew).unwrap_or(0).min(length);
+        let cut = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::Start(bytes)));
+        cut.with_context(cannot)?;
+        let kept = Kept { path, bytes };
+        Ok(Self { file, kept })
     }
 
     /// Adds records, for certain.
@@ -100,14 +112,14 @@ impl RefusedFile {
             .file
             .write_all(text.as_bytes())
             .and_then(|()| self.file.sync_data());
-        written.with_context(|| format!("{} cannot be written", self.path.display()))?;
-        self.bytes += text.len() as u64;
+        written.with_context(|| format!("{} cannot be written", self.kept.path.display()))?;
+        self.kept.bytes += text.len() as u64;
         Ok(())
     }
 
     /// How long it is.
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
+    pub(super) const fn kept(&self) -> &Kept {
+        &self.kept
     }
 }
 
@@ -152,11 +164,11 @@ mod tests {
     fn going_on_cuts_back_what_the_checkpoint_does_not_know() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("refused.jsonl");
-        let mut file = RefusedFile::open(&path, None).unwrap();
+        let mut file = RefusedFile::open(&path, None, false).unwrap();
         file.add(&[refused("1")]).unwrap();
-        let known = file.bytes();
+        let known = file.kept().clone();
         file.add(&[refused("2")]).unwrap();
-        let mut file = RefusedFile::open(&path, Some(known)).unwrap();
+        let mut file = RefusedFile::open(&path, Some(&known), false).unwrap();
         file.add(&[refused("3")]).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let records: Vec<Value> = text
@@ -164,7 +176,16 @@ mod tests {
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["record"].clone())
             .collect();
         assert_eq!(records, [json!(1), json!(3)]);
-        RefusedFile::open(&path, None).unwrap();
+        // Another run would not know it, and may only write it anew.
+        let other = Kept {
+            path: folder.path().join("other"),
+            bytes: 0,
+        };
+        for kept in [None, Some(&other)] {
+            let problem = RefusedFile::open(&path, kept, false).unwrap_err().to_string();
+            assert!(problem.contains("is there already"), "{problem}");
+        }
+        RefusedFile::open(&path, None, true).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
     }
 }

@@ -135,7 +135,7 @@ impl Account {
         ended.largest_confidence = ended.largest_confidence.max(batch.largest_confidence());
         if let Some(file) = &mut self.refused {
             file.add(&batch.refused)?;
-            ended.state.refused_bytes = file.bytes();
+            ended.state.refused = Some(file.kept().clone());
         }
         progress.show(&batch, &ended.state);
         // A last line that is not whole is looked at again by the next run: nothing of its batch is written down.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use docket_client::Client;
-use docket_client::wire::EntryError;
+use docket_client::wire::{Code, EntryError};
 use docket_client::wire::item::SubmitItem;
 use serde_json::Value;
 
@@ -123,7 +123,12 @@ async fn submit(client: &Client, collection: &str, items: Vec<SubmitItem>) -> Re
 }
 
 async fn enter(client: &Client, collection: &str, items: Vec<SubmitItem>) -> Result<Vec<Answer>> {
-    let answers = client.review_entries(collection, items).await?;
+    let answers = client.review_entries(collection, items).await;
+    let answers = answers.map_err(|error| match error.code() {
+        Some(Code::Forbidden) => anyhow::Error::new(error)
+            .context("it takes a key of the role service to bring items up for review; --process submits them as new work"),
+        _ => error.into(),
+    })?;
     let answers = answers.into_iter();
     Ok(answers
         .map(|answer| Answer::of(answer, |entered| !entered.created))

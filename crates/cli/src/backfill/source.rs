@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use docket_store::source::Source as Table;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::batch::{Batch, Batcher, Position};
@@ -84,11 +84,17 @@ impl Source {
     /// Reads everything into batches. It ends when nobody takes them any more.
     pub(super) fn read(self, batcher: Batcher, batches: mpsc::Sender<Batch>) -> JoinHandle<Result<()>> {
         match self {
-            // Files are read, and lines taken apart, on a thread of their own.
-            Self::Lines(lines) => tokio::task::spawn_blocking(move || read_lines(*lines, batcher, &batches)),
+            Self::Lines(lines) => on_thread(move || read_lines(*lines, batcher, &batches)),
             Self::Table { table, after } => tokio::spawn(read_table(table, after, batcher, batches)),
         }
     }
+}
+
+/// Reads on a thread of its own, for which nobody waits at the end: standard input may never say anything more.
+fn on_thread(read: impl FnOnce() -> Result<()> + Send + 'static) -> JoinHandle<Result<()>> {
+    let (ended, end) = oneshot::channel();
+    std::thread::spawn(move || ended.send(read()).ok());
+    tokio::spawn(async { end.await.context("the reading broke off")? })
 }
 
 fn read_lines(mut lines: Lines, mut batcher: Batcher, batches: &mpsc::Sender<Batch>) -> Result<()> {

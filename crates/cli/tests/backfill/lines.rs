@@ -247,9 +247,13 @@ async fn records_can_enter_as_new_work_within_the_tenants_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_the_whole_run_is_said_before_anything_is_read() {
+async fn what_is_wrong_with_the_whole_run_is_said_and_touches_nothing() {
     let site = Site::new(Database::sqlite()).await;
     let file = site.file("export.jsonl", "{\"_id\": 1}\n");
+    let precious = site.file("precious.jsonl", "mine\n");
+    let producer = json!({ "role": "producer", "tenantId": "acme", "subject": "ben" });
+    let made = site.server.good("POST", "/api/v1/keys", &site.admin, Some(producer)).await;
+    let producer = made["key"].as_str().expect("the key is told").to_owned();
     for (args, said) in [
         (
             &["--collection", "nowhere"][..],
@@ -268,6 +272,22 @@ async fn what_is_wrong_with_the_whole_run_is_said_before_anything_is_read() {
             &["--collection", "invoices", "--mapping", "nowhere.toml"],
             "nowhere.toml cannot be read",
         ),
+        (
+            &["--collection", "invoices", "--refused", "export.jsonl"],
+            "is the file that is read",
+        ),
+        (
+            &["--collection", "invoices", "--refused", "precious.jsonl"],
+            "is there already",
+        ),
+        (
+            &["--collection", "invoices", "--state", "precious.jsonl", "--restart"],
+            "is no checkpoint",
+        ),
+        (
+            &["--collection", "invoices", "--key", &producer],
+            "it takes a key of the role service",
+        ),
     ] {
         let mut command = backfill_at(&site.server.url, file.parent().expect("it lies in a folder"));
         command.env("DOCKET_KEY", &site.key).arg(&file).args(args);
@@ -276,5 +296,7 @@ async fn what_is_wrong_with_the_whole_run_is_said_before_anything_is_read() {
         ran.complains(said);
     }
     assert_eq!(site.items().await, (0, 0));
+    let kept = std::fs::read_to_string(&precious).expect("it is there");
+    assert_eq!(kept, "mine\n", "nobody's file was touched");
     site.close();
 }
