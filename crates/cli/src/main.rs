@@ -7,6 +7,7 @@
 //! Deliberately absent: rules and SQL. A command opens the engine or asks a server.
 
 mod audit;
+mod backfill;
 mod collections;
 mod completions;
 mod config;
@@ -46,6 +47,8 @@ struct Cli {
 enum Command {
     /// Take the log out with its proof, and prove it
     Audit(audit::Args),
+    /// Move an existing queue in: from JSON lines, or from a PostgreSQL table
+    Backfill(Box<backfill::Args>),
     /// Show Docket at work: tenants, lanes, leases, a dead worker, a failed step
     Demo(demo::Args),
     /// Recount every limit, position and counter against the rows
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(async {
         match &cli.command {
             Command::Audit(args) => audit::run(args).await,
+            Command::Backfill(args) => backfill::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,

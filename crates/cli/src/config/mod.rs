@@ -10,6 +10,7 @@ use docket_access::{JwtConfig, JwtKey};
 use docket_engine::BlobConfig;
 
 pub(crate) use file::File;
+pub(crate) use read::parse_toml;
 
 use crate::target::{self, Target};
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
 
 use super::file::File;
 
@@ -25,6 +26,11 @@ pub(crate) fn read(path: &Path) -> Result<File> {
 
 /// What the text says, or what is wrong with it: `, line 3: …`.
 fn parse(text: &str) -> Result<File, String> {
+    parse_toml(text)
+}
+
+/// The same for any file of this kind.
+pub(crate) fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| {
             let before = text.get(..span.start).unwrap_or(text);

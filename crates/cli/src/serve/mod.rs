@@ -4,7 +4,7 @@
 //! the file says of tiers and pipelines, the first key, what is stale; then requests. At the end the other way round.
 
 mod metrics;
-mod stop;
+pub(crate) mod stop;
 
 use std::process::ExitCode;
 use std::sync::Arc;

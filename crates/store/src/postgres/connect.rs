@@ -102,7 +102,7 @@ impl Postgres {
     }
 }
 
-fn parse(url: &str) -> Result<Config> {
+pub(crate) fn parse(url: &str) -> Result<Config> {
     let mut config = Config::from_str(url).map_err(|error| {
         // The driver's words never contain the password; the URL might.
         Error::Open(format!(
@@ -119,7 +119,7 @@ fn parse(url: &str) -> Result<Config> {
     Ok(config)
 }
 
-fn with_options(config: &Config, options: &str) -> Config {
+pub(crate) fn with_options(config: &Config, options: &str) -> Config {
     let mut config = config.clone();
     let given = config.get_options().unwrap_or_default().to_owned();
     config.options(format!("{given} {options}").trim());
@@ -170,7 +170,7 @@ pub(super) fn no_connection(error: &PoolError) -> Error {
 }
 
 /// An error with all that caused it, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
