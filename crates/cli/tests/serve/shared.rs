@@ -1,16 +1,12 @@
 //! Servers that share one PostgreSQL, and what a server tells Prometheus.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-
-mod serving;
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::serving::{Server, now, serve, serve_in, serve_on};
 use docket_testkit::Database;
 use serde_json::json;
-use serving::{Server, now, serve, serve_in, serve_on};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_start_at_once_on_one_postgres_share_it() {

@@ -1,0 +1,11 @@
+//! `docket serve` as a real process: its start and end, uploads, the live log, several servers, and servers under load.
+
+#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
+
+mod events;
+mod serving;
+mod shared;
+mod start;
+mod stop;
+mod under_load;
+mod uploads;
