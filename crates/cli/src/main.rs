@@ -7,6 +7,7 @@
 //! Deliberately absent: rules and SQL. A command opens the engine or asks a server.
 
 mod audit;
+mod bench;
 mod collections;
 mod completions;
 mod config;
@@ -43,6 +44,8 @@ struct Cli {
 enum Command {
     /// Take the log out with its proof, and prove it
     Audit(audit::Args),
+    /// Put a load on a server, and measure it
+    Bench(bench::Args),
     /// Show Docket at work: tenants, lanes, leases, a dead worker, a failed step
     Demo(demo::Args),
     /// Recount every limit, position and counter against the rows
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(async {
         match &cli.command {
             Command::Audit(args) => audit::run(args).await,
+            Command::Bench(args) => bench::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,

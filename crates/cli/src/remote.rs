@@ -71,6 +71,11 @@ pub(crate) struct RemoteArgs {
 }
 
 impl RemoteArgs {
+    /// A client of the same server with another key.
+    pub(crate) fn client_with(&self, key: &str) -> Result<Client> {
+        Ok(Client::new(self.server.url.clone(), Some(key.to_owned()))?)
+    }
+
     pub(crate) fn session(&self) -> Result<Session> {
         // Somebody waits for the answer: a server that is away is told of soon.
         let retry = RetryPolicy {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
 
+mod bench;
 mod events;
 mod serving;
 mod shared;
