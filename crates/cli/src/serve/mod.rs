@@ -90,6 +90,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let metrics = Metrics::new(recorder, engine.clone());
     let server = ServerConfig {
         shutdown_timeout: stop::REQUESTS,
+        proxies: config.file.proxies()?,
         observe: Some(Arc::new(metrics::observe)),
         ..ServerConfig::default()
     };

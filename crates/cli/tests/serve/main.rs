@@ -4,6 +4,7 @@
 
 mod bench;
 mod events;
+mod proxy;
 mod serving;
 mod shared;
 mod start;

@@ -64,6 +64,26 @@ order by l.id limit $5";
     WINDOW_UP = split "log_stream_window_up" "
 select l.tx, l.id from log l where (l.tx, l.id) > ($1, $2) and (l.tx, l.id) <= ($3, $4) order by l.tx, l.id offset $5 limit 1" "
 select l.tx, l.id from log l where l.id > $2 and l.id <= $4 order by l.id limit 1 offset $5";
+    WEIGHT_UP = split "log_stream_weight_up" "
+select w.tx, w.id from (
+  select l.tx, l.id, sum(octet_length(coalesce(l.old, '')) + octet_length(coalesce(l.new, ''))
+                         + octet_length(coalesce(l.details, ''))) over (order by l.tx, l.id) as bytes
+  from log l
+  where (l.tx, l.id) > ($1, $2) and (l.tx, l.id) <= ($3, $4) and ($6::text is null or l.tenant_id = $6)
+  order by l.tx, l.id limit $5) w
+where w.bytes >= $7 order by w.tx, w.id limit 1" "
+select w.tx, w.id from (
+  select l.tx, l.id, sum(octet_length(coalesce(l.old, '')) + octet_length(coalesce(l.new, ''))
+                         + octet_length(coalesce(l.details, ''))) over (order by l.id) as bytes
+  from log l where l.id > $2 and l.id <= $4 and ($6 is null or l.tenant_id = $6) order by l.id limit $5) w
+where w.bytes >= $7 order by w.id limit 1";
+    WEIGHT_ITEM_UP = portable "log_stream_weight_item_up" "
+select w.tx, w.id from (
+  select l.tx, l.id, sum(octet_length(coalesce(l.old, '')) + octet_length(coalesce(l.new, ''))
+                         + octet_length(coalesce(l.details, ''))) over (order by l.tx, l.id) as bytes
+  from log l where l.item_id = $6 and (l.tx, l.id) > ($1, $2) and (l.tx, l.id) <= ($3, $4)
+  order by l.tx, l.id limit $5) w
+where w.bytes >= $7 order by w.tx, w.id limit 1";
     STREAM_DOWN = split "log_stream_down" "
 select l.tx, l.id, l.at_ms, l.tenant_id, l.item_id, l.lane_key, l.seq, l.action, l.actor, l.field, l.old, l.new, l.details,
        (select j.created_at_ms from job j where j.lane_key = l.lane_key and j.seq = l.seq)
@@ -319,6 +339,8 @@ pub struct Piece {
     pub limit: u64,
     /// How many entries are looked at, where not all are wanted.
     pub window: u64,
+    /// Forwards, the entry with which the values reach so many bytes is the last.
+    pub bytes: Option<u64>,
 }
 
 /// What was read.
@@ -387,6 +409,11 @@ pub async fn read(tx: &mut Tx, wanted: &Wanted, piece: &Piece) -> Result<Read> {
             end = Some(until);
         }
     }
+    if let Some(bytes) = piece.bytes
+        && let Some(reached) = weigh(tx, wanted, piece, until, bytes).await?
+    {
+        (until, end) = (reached, Some(reached));
+    }
     let statement = if wanted.item.is_some() {
         item_stream
     } else {
@@ -416,4 +443,22 @@ pub async fn read(tx: &mut Tx, wanted: &Wanted, piece: &Piece) -> Result<Read> {
         entries: found,
         next: end,
     })
+}
+
+/// Where the values that are wanted reach so many bytes, asked without reading them.
+async fn weigh(
+    tx: &mut Tx,
+    wanted: &Wanted,
+    piece: &Piece,
+    until: LogPosition,
+    bytes: u64,
+) -> Result<Option<LogPosition>> {
+    let (statement, whose) = match wanted.item {
+        Some(item) => (&WEIGHT_ITEM_UP, Value::from(item)),
+        None => (&WEIGHT_UP, Value::from(wanted.tenant_id.as_ref())),
+    };
+    let after = piece.after;
+    let params = params![after.tx, after.id, until.tx, until.id, piece.limit, whose, bytes];
+    let row = tx.row_opt(statement, params).await?;
+    row.map(|mut row| position(&mut row)).transpose()
 }
