@@ -9,5 +9,7 @@ mod serving;
 mod shared;
 mod start;
 mod stop;
+#[cfg(feature = "otlp")]
+mod traces;
 mod under_load;
 mod uploads;
