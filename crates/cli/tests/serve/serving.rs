@@ -254,10 +254,11 @@ pub(crate) fn refused(mut command: Command) -> (Option<i32>, String) {
     )
 }
 
+/// A moment's wait for another process.
 #[expect(
     clippy::disallowed_methods,
     reason = "waits for another process, on a thread of the test's own"
 )]
-fn breathe() {
+pub(crate) fn breathe() {
     std::thread::sleep(Duration::from_millis(10));
 }
