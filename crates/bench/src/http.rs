@@ -3,20 +3,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use docket_access::{Access, AccessConfig};
 use docket_client::Client;
 use docket_core::access::Role;
-use docket_core::scope::Operator;
-use docket_engine::NewKey;
-use docket_server::{AppState, ServerConfig};
 use docket_wire::job::{Claim, ClaimedJob, Complete};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use crate::Args;
 use crate::measure::{Latencies, Measured, Run, measure};
 use crate::report::Report;
 use crate::seed::{Seed, fill};
+use crate::served::Served;
 use crate::site::{PIPELINE, Site};
 use crate::work;
 
@@ -54,24 +49,8 @@ pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut 
 }
 
 async fn drain(site: &Site, name: &str, batch: u32, window: Duration) -> Result<Measured> {
-    let key = NewKey {
-        role: Role::Worker,
-        tenant: None,
-        subject: "bench".to_owned(),
-    };
-    let key = site.engine.key_create(&Operator::system(), key).await?.key;
-    let access = Access::new(site.engine.clone(), AccessConfig::default())?;
-    let state = AppState::new(site.engine.clone(), access, ServerConfig::default());
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let client = Client::new(
-        format!("http://{}", listener.local_addr()?),
-        Some(key.reveal().to_owned()),
-    )?;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let routes = docket_server::router(state.clone());
-    let server = tokio::spawn(async move {
-        docket_server::serve(listener, state, routes, async { drop(stopped.await) }).await;
-    });
+    let served = Served::start(site).await?;
+    let client = served.client(site, Role::Worker, None, "bench").await?;
     let measured = measure(name, window, |run| {
         (0..CONNECTIONS)
             .map(|worker| drain_one(client.clone(), run.clone(), worker, batch))
@@ -79,8 +58,7 @@ async fn drain(site: &Site, name: &str, batch: u32, window: Duration) -> Result<
     })
     .await?;
     drop(client);
-    drop(stop);
-    server.await?;
+    served.stop().await?;
     Ok(measured)
 }
 

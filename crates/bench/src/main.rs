@@ -10,8 +10,11 @@ mod http;
 mod measure;
 mod process;
 mod report;
+mod review;
+mod review_http;
 mod scenario;
 mod seed;
+mod served;
 mod site;
 mod work;
 

@@ -7,6 +7,8 @@ use crate::baseline;
 use crate::growth;
 use crate::http;
 use crate::report::Report;
+use crate::review;
+use crate::review_http;
 use crate::seed::{Seed, fill};
 use crate::site::{Site, connect, create_database, drop_database};
 use crate::work;
@@ -88,6 +90,8 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
     .await?;
     pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     http::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    review::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    review_http::figure(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     growth::postgres(args, cluster, report).await
 }
 
@@ -172,7 +176,9 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
     submits(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
     lifecycles(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
     pick_ups(args, Site::sqlite(args).await?, "sqlite", report).await?;
-    http::figures(args, Site::sqlite(args).await?, "sqlite", report).await
+    http::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    review::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    review_http::figure(args, Site::sqlite(args).await?, "sqlite", report).await
 }
 
 fn depths(quick: bool) -> Vec<(u64, u32)> {

@@ -21,6 +21,8 @@ mod migrate;
 mod pauses;
 mod pipelines;
 mod remote;
+mod reviewers;
+mod reviews;
 mod screen;
 mod serve;
 mod target;
@@ -74,6 +76,10 @@ enum Command {
     Pauses(pauses::ListArgs),
     /// Submit items, find them, see what became of them
     Items(items::Args),
+    /// Decide on what machines have done, the most urgent first
+    Reviews(reviews::Args),
+    /// Who reviews, and how much they may hold
+    Reviewers(reviewers::Args),
     /// A worker's words by hand
     Jobs(jobs::Args),
     /// Print a script that completes our commands in a shell
@@ -105,6 +111,8 @@ fn main() -> ExitCode {
             Command::Resume(args) => pauses::resume(args).await,
             Command::Pauses(args) => pauses::list(args).await,
             Command::Items(args) => items::run(args).await,
+            Command::Reviews(args) => reviews::run(args).await,
+            Command::Reviewers(args) => reviewers::run(args).await,
             Command::Jobs(args) => jobs::run(args).await,
             Command::Completions(args) => completions::run(args),
             Command::Serve(args) => serve::run(args).await,

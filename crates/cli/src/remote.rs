@@ -146,6 +146,14 @@ pub(crate) struct PageArgs {
 }
 
 impl PageArgs {
+    /// The whole list, within reason.
+    pub(crate) const fn all() -> Self {
+        Self {
+            limit: 1_000,
+            cursor: None,
+        }
+    }
+
     /// Gathers pages of the server's until there are enough.
     pub(crate) async fn gather<T>(
         &self,
@@ -242,6 +250,11 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
             401 => Some(
                 "name a key with DOCKET_KEY or --key; `docket keys create --data DIR` makes one".to_owned(),
             ),
+            409 => problem
+                .more
+                .get("leaseExpiresAt")
+                .and_then(|until| serde_json::from_value(until.clone()).ok())
+                .map(|until| format!("it is held until {}", moment(until))),
             403 => Some("the key's role does not allow it; use another key".to_owned()),
             500.. => problem
                 .request_id

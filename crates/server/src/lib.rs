@@ -14,6 +14,7 @@
 
 pub mod caller;
 mod disposition;
+mod entry;
 pub mod error;
 pub mod extract;
 mod idempotency;

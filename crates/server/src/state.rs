@@ -35,6 +35,8 @@ pub struct ServerConfig {
     pub connections_max: usize,
     /// Which proxies are believed about whom they speak for.
     pub proxies: Proxies,
+    /// Whether the older list of unreviewed items is served.
+    pub unreviewed: bool,
     /// Told of every answered request; for metrics.
     pub observe: Option<Observe>,
 }
@@ -51,6 +53,7 @@ impl Default for ServerConfig {
             shutdown_timeout: Duration::from_secs(8),
             connections_max: 10_000,
             proxies: Proxies::default(),
+            unreviewed: false,
             observe: None,
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! With the feature `openapi` the types carry their schemas.
 //!
-//! Deliberately absent: rules, HTTP, and the contract of reviews and notifications.
+//! Deliberately absent: rules, HTTP, and the contract of notifications.
 
 pub mod batch;
 pub mod collection;
@@ -23,6 +23,8 @@ pub mod page;
 pub mod pause;
 pub mod pipeline;
 pub mod problem;
+pub mod review;
+pub mod reviewer;
 #[cfg(feature = "openapi")]
 pub mod schema;
 pub mod tenant;

@@ -1,7 +1,7 @@
 //! `docket.toml`: what it may say. Every key is optional, and one that is not known is refused: a misspelt limit that is silently
 //! left out would be worse than a server that does not start.
 //!
-//! Sections of parts that are not built yet (channels, compat) are read as strictly, and kept.
+//! Sections of parts that are not built yet (channels) are read as strictly, and kept.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

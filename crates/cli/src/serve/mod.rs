@@ -91,6 +91,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let server = ServerConfig {
         shutdown_timeout: stop::REQUESTS,
         proxies: config.file.proxies()?,
+        unreviewed: config.file.compat.unreviewed,
         observe: Some(Arc::new(metrics::observe)),
         ..ServerConfig::default()
     };

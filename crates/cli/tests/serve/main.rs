@@ -5,6 +5,7 @@
 mod bench;
 mod events;
 mod proxy;
+mod reviews;
 mod s3;
 mod serving;
 mod shared;

@@ -12,12 +12,14 @@ pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod field;
 pub(crate) mod heartbeat;
+pub(crate) mod list;
 pub(crate) mod pop;
 pub(crate) mod reap;
 pub(crate) mod reassign;
 pub(crate) mod rekey;
 pub(crate) mod release;
 pub(crate) mod reviewer;
+pub(crate) mod stats;
 pub(crate) mod undo;
 pub(crate) mod withdraw;
 
@@ -109,6 +111,11 @@ pub(crate) const fn moved(collection: CollectionKey, from: Option<ReviewState>, 
 pub(crate) struct Collections(HashMap<CollectionKey, Option<Reviewed>>);
 
 impl Collections {
+    /// One is known already.
+    pub(crate) fn knowing(owner: Reviewed) -> Self {
+        Self(HashMap::from([(owner.collection.key, Some(owner))]))
+    }
+
     /// A collection; none where it is not there.
     pub(crate) async fn get(&mut self, tx: &mut Tx, key: CollectionKey) -> Result<Option<&Reviewed>> {
         if !self.0.contains_key(&key) {

@@ -80,6 +80,9 @@ pub enum EmptyReason {
 }
 
 impl EmptyReason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::AllAssigned, Self::Paused, Self::NotPermitted];
+
     /// Its word.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -224,7 +227,7 @@ async fn look(tx: &mut Tx, ask: &Ask) -> Result<Look> {
     if taken.is_empty() {
         return nothing_left(tx, &owner, ask, standing, left).await;
     }
-    let mut collections = Collections::default();
+    let mut collections = Collections::knowing(owner);
     let entries = entries_of(tx, taken, &mut collections, ask.now).await?;
     Ok(Look {
         popped: Popped { entries, empty: None },

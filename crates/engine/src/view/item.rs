@@ -16,12 +16,14 @@ use docket_store::table::item::{self, Item};
 use docket_store::table::job::{self, Cause, Job};
 use docket_store::table::log::{self, Entry, LogPosition};
 use docket_store::table::step::{self, FinishedStep};
-use docket_store::table::{collection, correction, counter, hold, lane};
+use docket_store::table::{collection, correction, counter, hold, lane, review};
 use docket_store::{Error, Result, Tx};
 
 use super::position::position_of;
 use crate::definition::Definitions;
 use crate::engine::Engine;
+use crate::review::Collections;
+use crate::review::entry::{ReviewEntry, entries_of};
 
 /// The most entries of a page.
 const PAGE_MAX: u64 = 200;
@@ -41,6 +43,8 @@ pub struct ItemView {
     pub job: Option<JobView>,
     /// Its place, while it waits.
     pub position: Option<Position>,
+    /// The review of its present version.
+    pub review: Option<ReviewEntry>,
 }
 
 /// A job as people see it.
@@ -78,10 +82,13 @@ pub struct StepView {
 impl Engine {
     /// An item with all that belongs to it.
     pub async fn item(&self, scope: &Scope, id: ItemId) -> Result<ItemView> {
-        let params = (scope.clone(), id, Arc::clone(&self.kernel.definitions));
+        let definitions = Arc::clone(&self.kernel.definitions);
+        let params = (scope.clone(), id, definitions, self.kernel.clock.now());
         self.kernel
             .store
-            .read("item", params, |tx, p| Box::pin(item_view(tx, &p.0, p.1, &p.2)))
+            .read("item", params, |tx, p| {
+                Box::pin(item_view(tx, &p.0, p.1, &p.2, p.3))
+            })
             .await
     }
 
@@ -205,7 +212,13 @@ pub(crate) async fn collection_of_tenant(
         .ok_or_else(|| Refusal::not_found("collection", id).into())
 }
 
-async fn item_view(tx: &mut Tx, scope: &Scope, id: ItemId, definitions: &Definitions) -> Result<ItemView> {
+async fn item_view(
+    tx: &mut Tx,
+    scope: &Scope,
+    id: ItemId,
+    definitions: &Definitions,
+    now: Timestamp,
+) -> Result<ItemView> {
     let found = item_of_tenant(tx, scope, id).await?;
     let runs = runs(tx, found.job).await?;
     let fields = fields_from(tx, &found, &runs).await?;
@@ -222,12 +235,16 @@ async fn item_view(tx: &mut Tx, scope: &Scope, id: ItemId, definitions: &Definit
         Some(job) => Some(job_view(tx, job, definitions).await?),
         None => None,
     };
+    let reviews = review::of_item(tx, id, found.version).await?;
+    let reviews = reviews.into_iter().collect();
+    let mut reviews = entries_of(tx, reviews, &mut Collections::default(), now).await?;
     Ok(ItemView {
         item: found,
         fields,
         result,
         job,
         position,
+        review: reviews.pop(),
     })
 }
 

@@ -1,6 +1,8 @@
 //! The calls, one noun a file. A handler reads, asks the engine once, and writes.
 
+mod batch;
 pub(crate) mod collection;
+pub(crate) mod compat;
 pub(crate) mod content;
 pub(crate) mod docs;
 pub(crate) mod event;
@@ -13,6 +15,8 @@ pub(crate) mod limit;
 pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
+pub(crate) mod review;
+pub(crate) mod reviewer;
 pub(crate) mod submit;
 pub(crate) mod tenant;
 pub(crate) mod upload;

@@ -20,6 +20,7 @@ pub mod record;
 pub mod retention;
 pub mod review;
 pub mod review_content;
+pub mod review_list;
 pub mod review_order;
 pub mod reviewer;
 pub mod seal;
@@ -50,6 +51,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     retention::STATEMENTS,
     review::STATEMENTS,
     review_content::STATEMENTS,
+    review_list::STATEMENTS,
     review_order::STATEMENTS,
     reviewer::STATEMENTS,
     seal::STATEMENTS,

@@ -26,6 +26,13 @@ insert into reviewer (id, name, tenant_id, available, capacity, created_at_ms, u
 values ($1, $2, $3, $4, $5, $6, $6)
 on conflict (id) do update set name = excluded.name, tenant_id = excluded.tenant_id, available = excluded.available,
   capacity = excluded.capacity, updated_at_ms = excluded.updated_at_ms";
+    OF_ROSTER = split "reviewer_of_roster"
+        "select r.id, r.name, r.tenant_id, r.available, r.capacity, r.turn from reviewer r
+         where r.id = any ($1::text[]) order by r.id"
+        "select r.id, r.name, r.tenant_id, r.available, r.capacity, r.turn from reviewer r
+         where r.id in (select value from json_each($1)) order by r.id";
+    OF_TENANT = selecting "reviewer_of_tenant" columns "
+from reviewer r where r.tenant_id is null or r.tenant_id = $1 order by r.id limit $2";
     LOCK_ROSTER = split "reviewer_lock_roster"
         "select r.id, r.name, r.tenant_id, r.available, r.capacity, r.turn from reviewer r
          where r.id = any ($1::text[]) order by r.id for no key update"
@@ -96,6 +103,18 @@ pub async fn put(tx: &mut Tx, reviewer: &Reviewer, now: Timestamp) -> Result<()>
 /// Makes those of a roster that nobody has described yet: there, and without a limit.
 pub async fn seed(tx: &mut Tx, roster: &[String], now: Timestamp) -> Result<()> {
     tx.execute(&SEED, params![texts(roster), now]).await.map(drop)
+}
+
+/// Those of a roster that somebody has described.
+pub async fn of_roster(tx: &mut Tx, roster: &[String]) -> Result<Vec<Reviewer>> {
+    let rows = tx.rows(&OF_ROSTER, params![texts(roster)]).await?;
+    rows.into_iter().map(read).collect()
+}
+
+/// Those who review for a tenant.
+pub async fn of_tenant(tx: &mut Tx, tenant_id: &str) -> Result<Vec<Reviewer>> {
+    let rows = tx.rows(&OF_TENANT, params![tenant_id, REVIEWERS_MAX]).await?;
+    rows.into_iter().map(read).collect()
 }
 
 /// Those of a roster, locked: whoever else assigns among them has to wait.
