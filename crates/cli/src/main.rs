@@ -36,7 +36,7 @@ use clap::{Parser, Subcommand};
 
 /// One durable queue for work that machines do and people check.
 #[derive(Debug, Parser)]
-#[command(name = "docket", version, about, propagate_version = true)]
+#[command(name = "docket", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +47,9 @@ enum Command {
     /// Take the log out with its proof, and prove it
     Audit(audit::Args),
     /// Put a load on a server, and measure it
+    ///
+    /// Items are submitted, then claimed and completed, in batches over several connections. It takes an admin's key, and makes a
+    /// pipeline and tenants of its own, named docket-bench. No job is left behind; the items and their log stay.
     Bench(bench::Args),
     /// Show Docket at work: tenants, lanes, leases, a dead worker, a failed step
     Demo(demo::Args),
@@ -131,7 +134,7 @@ fn complain(error: &anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     let mut said = target::without_password(&error.to_string());
     writeln!(stderr, "docket: {said}").ok();
-    for cause in error.chain().skip(1) {
+    for cause in remote::causes(error) {
         let words = target::without_password(&cause.to_string());
         // Some errors repeat their cause in their own words.
         if !said.contains(&words) {
