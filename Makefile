@@ -24,7 +24,7 @@ demo: ## Build Docket and show it at work in the terminal (ARGS=... is passed on
 	cargo run --release --locked -p docket-cli -- demo $(ARGS)
 
 test: check ## Every check, then every test on SQLite and on a throw-away PostgreSQL
-	@scripts/setup postgres promtool pyjwt curl schemathesis
+	@scripts/setup postgres promtool pyjwt moto curl openssl schemathesis
 	scripts/with-postgres cargo test --workspace --locked
 	scripts/schemathesis --seed 1 --examples 15
 
@@ -50,6 +50,7 @@ check:
 
 bench: ## Measure on SQLite and on a throw-away PostgreSQL (ARGS=--quick takes two minutes)
 	@scripts/setup rust cc postgres
+	cargo build --release --locked -p docket-cli
 	scripts/with-postgres --bench cargo run --release -p docket-bench --locked -- $(ARGS)
 
 fmt: ## Format the Rust sources

@@ -26,7 +26,7 @@ pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut 
         return site.close().await;
     }
     site.start_background().await?;
-    for batch in [1, 10, 100] {
+    for (batch, cost_at_most) in [(1, None), (10, Some(40.0)), (100, Some(15.0))] {
         let jobs = if args.quick { 60_000 } else { 200_000 };
         let seed = || Seed {
             lanes: LANES,
@@ -41,6 +41,9 @@ pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut 
         let name = format!("{on}: claim+complete {ASKED}, {CONNECTIONS}×{batch}");
         let measured = drain(&site, &name, batch, args.window()).await?;
         report.add(&name, &measured, None, &[&direct]);
+        if let Some(at_most) = cost_at_most {
+            report.cost(&name, &direct, at_most);
+        }
     }
     site.close().await
 }

@@ -8,6 +8,7 @@ mod baseline;
 mod growth;
 mod http;
 mod measure;
+mod process;
 mod report;
 mod review;
 mod review_http;
@@ -72,6 +73,9 @@ async fn main() -> Result<()> {
     scenario::sqlite(&args, &mut report)
         .await
         .context("the scenarios on SQLite")?;
+    process::facts(&args, &mut report)
+        .await
+        .context("the program itself")?;
     println!("{}", report.table());
     report.write_json(&args.json)?;
     println!("Also as JSON in {}.", args.json.display());

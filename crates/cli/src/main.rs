@@ -8,6 +8,7 @@
 
 mod audit;
 mod backfill;
+mod bench;
 mod collections;
 mod completions;
 mod config;
@@ -37,7 +38,7 @@ use clap::{Parser, Subcommand};
 
 /// One durable queue for work that machines do and people check.
 #[derive(Debug, Parser)]
-#[command(name = "docket", version, about, propagate_version = true)]
+#[command(name = "docket", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -49,6 +50,11 @@ enum Command {
     Audit(audit::Args),
     /// Move an existing queue in: from JSON lines, or from a PostgreSQL table
     Backfill(Box<backfill::Args>),
+    /// Put a load on a server, and measure it
+    ///
+    /// Items are submitted, then claimed and completed, in batches over several connections. It takes an admin's key, and makes a
+    /// pipeline and tenants of its own, named docket-bench. No job is left behind; the items and their log stay.
+    Bench(bench::Args),
     /// Show Docket at work: tenants, lanes, leases, a dead worker, a failed step
     Demo(demo::Args),
     /// Recount every limit, position and counter against the rows
@@ -101,6 +107,7 @@ fn main() -> ExitCode {
         match &cli.command {
             Command::Audit(args) => audit::run(args).await,
             Command::Backfill(args) => backfill::run(args).await,
+            Command::Bench(args) => bench::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
@@ -135,7 +142,7 @@ fn complain(error: &anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     let mut said = target::without_password(&error.to_string());
     writeln!(stderr, "docket: {said}").ok();
-    for cause in error.chain().skip(1) {
+    for cause in remote::causes(error) {
         let words = target::without_password(&cause.to_string());
         // Some errors repeat their cause in their own words.
         if !said.contains(&words) {

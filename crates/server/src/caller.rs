@@ -78,6 +78,7 @@ impl<R: Roles> FromRequestParts<AppState> for As<R> {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> ApiResult<Self> {
         let from = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let from = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
+        let from = state.config().proxies.client(from, &parts.headers);
         let credential = one_header(&parts.headers, &header::AUTHORIZATION)?.and_then(docket_access::bearer);
         let caller = state.access().authenticate(credential, from).await?;
         let (has, needs) = (caller.role(), R::ROLES);

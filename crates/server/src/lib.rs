@@ -21,6 +21,7 @@ mod idempotency;
 mod layer;
 pub mod openapi;
 mod page;
+mod proxy;
 mod route;
 mod router;
 mod serve;
@@ -29,6 +30,7 @@ pub mod state;
 mod strict;
 
 pub use layer::Observed;
+pub use proxy::{ForwardedBy, Network, Proxies};
 pub use router::router;
 pub use serve::serve;
 pub use state::{AppState, ServerConfig};

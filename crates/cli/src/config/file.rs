@@ -11,6 +11,7 @@ use docket_core::backoff::Backoff;
 use docket_core::name::{PipelineName, StepName};
 use docket_core::pipeline::{OnStale, Pipeline};
 use docket_core::tenant::{Tier, UploadLimit};
+use docket_server::{ForwardedBy, Network, Proxies};
 use serde::Deserialize;
 
 use crate::logs::LogFormat;
@@ -24,6 +25,7 @@ pub(crate) struct File {
     pub(crate) database: Option<String>,
     pub(crate) log: Option<String>,
     pub(crate) log_format: Option<LogFormat>,
+    pub(crate) server: Server,
     pub(crate) auth: Auth,
     pub(crate) tiers: BTreeMap<String, TierSection>,
     pub(crate) pipelines: BTreeMap<String, PipelineSection>,
@@ -32,6 +34,22 @@ pub(crate) struct File {
     pub(crate) retention: Retention,
     pub(crate) channels: Channels,
     pub(crate) compat: Compat,
+}
+
+/// `[server]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Server {
+    trusted_proxies: Vec<String>,
+    forwarded_by: Option<ForwardedHeader>,
+}
+
+/// Where proxies write whom they speak for.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ForwardedHeader {
+    XForwardedFor,
+    Forwarded,
 }
 
 /// `[auth]`
@@ -236,6 +254,23 @@ impl File {
             tiers.push(tier);
         }
         Ok(tiers)
+    }
+
+    /// The proxies it trusts.
+    pub(crate) fn proxies(&self) -> Result<Proxies> {
+        let Server {
+            trusted_proxies,
+            forwarded_by,
+        } = &self.server;
+        let trusted = trusted_proxies.iter().map(|text| text.parse::<Network>());
+        let trusted = trusted
+            .collect::<Result<_, String>>()
+            .map_err(|problem| anyhow::anyhow!("[server] trusted_proxies: {problem}"))?;
+        let header = match forwarded_by {
+            None | Some(ForwardedHeader::XForwardedFor) => ForwardedBy::XForwardedFor,
+            Some(ForwardedHeader::Forwarded) => ForwardedBy::Forwarded,
+        };
+        Ok(Proxies { trusted, header })
     }
 
     /// The pipelines it defines.

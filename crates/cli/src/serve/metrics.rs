@@ -69,7 +69,6 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
         counter!("docket_leases_lost_total", "operation" => operation).absolute(0);
     }
     counter!("docket_jobs_completed_total").absolute(0);
-    gauge!("docket_sse_clients").set(0.0);
     Ok(handle)
 }
 
@@ -214,6 +213,8 @@ fn show_reviews(depth: &ReviewDepth, now: Timestamp) {
 /// `GET /metrics`.
 pub(crate) async fn scrape(State(metrics): State<Metrics>) -> impl IntoResponse {
     metrics.look().await;
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
+    gauge!("docket_sse_clients").set(metrics.engine.followers() as f64);
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         metrics.handle.render(),

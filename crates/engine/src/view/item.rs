@@ -15,7 +15,8 @@ use docket_core::{Refusal, Timestamp};
 use docket_store::table::item::{self, Item};
 use docket_store::table::job::{self, Cause, Job};
 use docket_store::table::log::{self, Entry, LogPosition};
-use docket_store::table::{collection, correction, counter, hold, lane, review, step};
+use docket_store::table::step::{self, FinishedStep};
+use docket_store::table::{collection, correction, counter, hold, lane, review};
 use docket_store::{Error, Result, Tx};
 
 use super::position::position_of;
@@ -74,6 +75,7 @@ pub struct JobView {
 #[expect(missing_docs, reason = "the names are the domain's")]
 pub struct StepView {
     pub name: String,
+    pub started_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
 }
 
@@ -305,12 +307,12 @@ async fn job_view(tx: &mut Tx, job: &Job, definitions: &Definitions) -> Result<J
         .unwrap_or(present);
     let definition = definitions.get(tx, lane.pipeline, version).await?;
     let finished = step::of_job(tx, job.lane, job.seq).await?;
-    let steps = definition.steps.iter().map(|name| StepView {
-        name: name.as_str().to_owned(),
-        completed_at: finished
-            .iter()
-            .find(|step| step.name == name.as_str())
-            .map(|step| step.completed_at),
+    let started_at = leased.map(|hold| hold.started_at).or(job.started_at);
+    let steps = definition.steps.iter().map(|name| name.as_str());
+    let steps = steps_view(steps, &finished, |name| match leased {
+        Some(_) => started_at,
+        None if job.failed_step.as_deref() == Some(name) => started_at,
+        None => None,
     });
     let retry_of = match (job.cause, job.prior) {
         (Cause::Retried, Some((lane, seq))) => job::get(tx, lane, seq).await?.map(|prior| prior.id()),
@@ -324,7 +326,7 @@ async fn job_view(tx: &mut Tx, job: &Job, definitions: &Definitions) -> Result<J
         attempt: retry_count + 1,
         retry_count,
         created_at: job.created_at,
-        started_at: leased.map(|hold| hold.started_at).or(job.started_at),
+        started_at,
         completed_at: job.finished_at,
         error: job.error.clone(),
         failed_step: job.failed_step.clone(),
@@ -334,6 +336,34 @@ async fn job_view(tx: &mut Tx, job: &Job, definitions: &Definitions) -> Result<J
             .or_else(|| job.worker.clone()),
         lease_expires_at: leased.map(|hold| hold.until),
         run_at: delayed.map(|hold| hold.until),
-        steps: steps.collect(),
+        steps,
     })
+}
+
+/// The steps as people see them. Of those that are not done the first is under way, or is where the attempt ended: it began with the
+/// attempt, of which `begun` tells the start, or with the end of the step before it.
+fn steps_view<'a>(
+    names: impl Iterator<Item = &'a str>,
+    finished: &[FinishedStep],
+    begun: impl Fn(&str) -> Option<Timestamp>,
+) -> Vec<StepView> {
+    let last = finished.iter().map(|step| step.completed_at).max();
+    let mut is_first = true;
+    names
+        .map(|name| {
+            let done = finished.iter().find(|step| step.name == name);
+            let started_at = match done {
+                Some(done) => done.started_at,
+                None if std::mem::take(&mut is_first) => {
+                    begun(name).map(|begun| last.map_or(begun, |last| last.max(begun)))
+                }
+                None => None,
+            };
+            StepView {
+                name: name.to_owned(),
+                started_at,
+                completed_at: done.map(|done| done.completed_at),
+            }
+        })
+        .collect()
 }

@@ -91,6 +91,7 @@ pub(crate) fn job(view: JobView) -> Job {
             Some(_) => StepStatus::Completed,
             None => StepStatus::Pending,
         },
+        started_at: step.started_at.map(Into::into),
         completed_at: step.completed_at.map(Into::into),
     };
     Job {

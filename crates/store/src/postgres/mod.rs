@@ -4,6 +4,7 @@ mod clock;
 pub(crate) mod connect;
 mod listen;
 mod run;
+mod tls;
 mod tx;
 
 pub(crate) use connect::{Postgres, Route};

@@ -20,7 +20,8 @@ macro_rules! columns {
         "i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
          i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
          i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
-         c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state, r.decided_by, r.decided_at_ms, r.decision"
+         c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state, r.decided_by, r.decided_at_ms, r.decision,
+         h.started_at_ms, j.finished_at_ms"
     };
 }
 
@@ -160,7 +161,14 @@ fn read(mut row: Row) -> Result<Item> {
         }),
         _ => None,
     };
-    let (item_to_review, updated_at) = (row.bool(18)?, row.time(23)?);
+    let item_to_review = row.bool(18)?;
+    // Processing and reviewing change an item without writing its row.
+    let changes = [
+        row.opt_time(33)?,
+        row.opt_time(34)?,
+        decided.as_ref().map(|decided| decided.at),
+    ];
+    let updated_at = changes.into_iter().flatten().fold(row.time(23)?, Timestamp::max);
     let to_review = row.opt_bool(28)?.unwrap_or(item_to_review);
     Ok(Item {
         id: row.item(1)?,
@@ -184,9 +192,7 @@ fn read(mut row: Row) -> Result<Item> {
         submitted_by: row.text(19)?,
         job,
         created_at: row.time(22)?,
-        updated_at: decided
-            .as_ref()
-            .map_or(updated_at, |decided| updated_at.max(decided.at)),
+        updated_at,
         collection_id: row.text(24)?,
         tenant_id: row.text(25)?,
         status: ItemStatus::derive(job_status, to_review, review),

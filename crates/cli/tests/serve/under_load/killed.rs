@@ -6,7 +6,7 @@ use std::time::Duration;
 use docket_testkit::load::{Fact, verify};
 use docket_testkit::{Database, Plain};
 
-use crate::load::{Config, Load};
+use super::load::{Config, Load};
 use crate::serving::{Server, doctor, serve_on};
 
 fn config() -> Config {

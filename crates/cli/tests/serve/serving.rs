@@ -1,8 +1,5 @@
 //! A real server for tests: started as a person would start it, and stopped by signals.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-#![allow(dead_code, reason = "each test program uses its part of this")]
-
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,6 +12,11 @@ use serde_json::{Value, json};
 
 /// Longer than this nothing takes, however busy the machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder for the time of a test.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder can be made")
+}
 
 /// `docket serve` with nothing of this process's settings, on a free port.
 pub(crate) fn serve() -> Command {
@@ -252,10 +254,11 @@ pub(crate) fn refused(mut command: Command) -> (Option<i32>, String) {
     )
 }
 
+/// A moment's wait for another process.
 #[expect(
     clippy::disallowed_methods,
     reason = "waits for another process, on a thread of the test's own"
 )]
-fn breathe() {
+pub(crate) fn breathe() {
     std::thread::sleep(Duration::from_millis(10));
 }

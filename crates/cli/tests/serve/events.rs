@@ -1,16 +1,12 @@
 //! The live log of real servers (L4): every entry once and in order, across restarts and servers, whoever else does not read.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-
-mod serving;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::serving::{PATIENCE, Server, now, serve_on};
 use docket_testkit::{Database, Plain};
 use serde_json::{Value, json};
-use serving::{PATIENCE, Server, now, serve_on};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};

@@ -1,15 +1,7 @@
 //! `docket serve` from its start until it is ready: keys, configuration, and what stops it from starting.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-
-mod serving;
-
+use crate::serving::{Server, folder, refused, serve, serve_in};
 use serde_json::json;
-use serving::{Server, refused, serve, serve_in};
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a folder can be made")
-}
 
 #[tokio::test]
 async fn a_server_is_ready_when_it_says_so_and_prints_the_first_key_once_only() {

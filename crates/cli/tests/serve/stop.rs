@@ -1,21 +1,13 @@
 //! The end of a server: signals, waiting claims, requests under way.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-
-mod serving;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::serving::{Server, folder, now, serve_in};
 use serde_json::json;
-use serving::{Server, now, serve_in};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a folder can be made")
-}
 
 /// An upload that has sent its head and half of its body.
 async fn half_upload(server: &Server, key: &str, body: &[u8]) -> TcpStream {

@@ -1,16 +1,12 @@
 //! Servers that share one PostgreSQL, and what a server tells Prometheus.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-
-mod serving;
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::serving::{Server, now, serve, serve_in, serve_on};
 use docket_testkit::Database;
 use serde_json::json;
-use serving::{Server, now, serve, serve_in, serve_on};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_start_at_once_on_one_postgres_share_it() {
@@ -118,6 +114,12 @@ async fn the_metrics_pass_promtool_and_tell_what_happened() {
     let server = Server::start(serve_in(folder.path()));
     let (producer, worker) = server.world(&server.admin_key()).await;
     let_things_happen(&server, &producer, &worker).await;
+    let events = reqwest::Client::new().get(format!("{}/api/v1/events", server.url));
+    let _follows = events
+        .bearer_auth(&producer)
+        .send()
+        .await
+        .expect("the stream begins");
     let (_, text) = server.call("GET", "/metrics", "", None).await;
     let text = text.as_str().expect("the metrics are text").to_owned();
     for (series, expected) in [
@@ -128,7 +130,7 @@ async fn the_metrics_pass_promtool_and_tell_what_happened() {
         ("docket_jobs_failed_total{outcome=\"failed\"}", 1.0),
         ("docket_leases_lost_total{operation=\"heartbeat\"}", 1.0),
         ("docket_database_up", 1.0),
-        ("docket_sse_clients", 0.0),
+        ("docket_sse_clients", 1.0),
     ] {
         assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }

@@ -1,13 +1,9 @@
 //! `docket reviews` and `docket reviewers` against a real server, as reviewers and leads use them in a terminal.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-
-mod serving;
-
 use std::process::Command;
 
+use crate::serving::{Server, serve_in};
 use serde_json::{Value, json};
-use serving::{Server, serve_in};
 
 struct Desk {
     server: Server,

@@ -1,16 +1,12 @@
 //! Uploads to a real server: the limit is exact (I2), what is refused is not sent (I3, I4), and memory stays flat.
 
-#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
-
-mod serving;
-
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::serving::{Server, doctor, now, serve_on};
 use docket_testkit::Database;
 use serde_json::{Value, json};
-use serving::{Server, doctor, now, serve_on};
 use tokio::task::JoinSet;
 
 const GIGABYTE: u64 = 1 << 30;

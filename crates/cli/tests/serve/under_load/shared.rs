@@ -6,8 +6,8 @@ use std::time::Duration;
 use docket_testkit::load::{Fact, verify};
 use docket_testkit::{Database, Plain};
 
-use crate::given::{in_order, once_each, overtaken};
-use crate::load::{Config, Load};
+use super::given::{in_order, once_each, overtaken};
+use super::load::{Config, Load};
 use crate::serving::{Server, doctor, serve_on};
 
 const LIMITS: [usize; 10] = [1, 1, 1, 2, 2, 3, 5, 10, 20, 1];

@@ -9,7 +9,7 @@ use docket_testkit::Database;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::load::CLAIM;
+use super::load::CLAIM;
 use crate::serving::{PATIENCE, Server, doctor, now, serve_on};
 
 const ITEMS: &str = "/api/v1/collections/docs/items";

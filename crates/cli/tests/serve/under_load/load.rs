@@ -15,7 +15,7 @@ use docket_testkit::{Database, Plain};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::given::Call;
+use super::given::Call;
 use crate::serving::{PATIENCE, Server, now};
 
 pub(crate) const CLAIM: &str = "/internal/v1/jobs/claim";

@@ -1,0 +1,17 @@
+//! `docket serve` as a real process: its start and end, uploads, the live log, several servers, and servers under load.
+
+#![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
+
+mod bench;
+mod events;
+mod proxy;
+mod reviews;
+mod s3;
+mod serving;
+mod shared;
+mod start;
+mod stop;
+#[cfg(feature = "otlp")]
+mod traces;
+mod under_load;
+mod uploads;
