@@ -1,7 +1,8 @@
-//! `docket serve` as a real process: its start and end, uploads, the live log, several servers, and servers under load.
+//! `docket serve` as a real process: its start and end, uploads, the live log, several servers, servers under load, and what moves in.
 
 #![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
 
+mod backfill;
 mod bench;
 mod events;
 mod proxy;

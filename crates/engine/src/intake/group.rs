@@ -6,7 +6,8 @@ use docket_core::Timestamp;
 use docket_core::random::Random;
 use docket_store::{Error, Result};
 
-use super::submit::{CallAnswer, SubmitCall, submit_batch};
+use super::run::submit_batch;
+use super::submit::{CallAnswer, SubmitCall};
 use crate::engine::Kernel;
 
 /// All calls of a batch with what they need.

@@ -5,7 +5,7 @@ use std::process::Command;
 use docket_testkit::{Database, Plain};
 use serde_json::json;
 
-use crate::site::{Site, kill_after, run};
+use super::site::{Site, kill_after, run};
 
 /// Somebody's queue: names that need quoting, and every kind of column.
 const QUEUE: &str = r#"
