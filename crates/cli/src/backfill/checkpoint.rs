@@ -80,15 +80,18 @@ impl Checkpoint {
         let size = match std::fs::metadata(&self.path) {
             Ok(about) => about.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).with_context(|| format!("the checkpoint {shown} cannot be read")),
+            Err(error) => {
+                return Err(error).with_context(|| format!("the checkpoint {shown} cannot be read"));
+            }
         };
         if size > BYTES_MAX {
             bail!("{shown} is no checkpoint: it has {size} bytes; name another file with --state");
         }
-        let text = std::fs::read(&self.path)
-            .with_context(|| format!("the checkpoint {shown} cannot be read"))?;
-        let state: State = serde_json::from_slice(&text)
-            .with_context(|| format!("{shown} is no checkpoint of this version; name another file with --state"))?;
+        let text =
+            std::fs::read(&self.path).with_context(|| format!("the checkpoint {shown} cannot be read"))?;
+        let state: State = serde_json::from_slice(&text).with_context(|| {
+            format!("{shown} is no checkpoint of this version; name another file with --state")
+        })?;
         if state.format != FORMAT {
             bail!("the checkpoint {shown} is of another version of docket; name another file with --state");
         }

@@ -254,7 +254,10 @@ fn checkpoint(args: &Args, source: &Source) -> Result<Option<Checkpoint>> {
 fn refused_file(args: &Args, path: &Path, state: &State) -> Result<RefusedFile> {
     let same = |file: &Path| file.canonicalize().ok() == path.canonicalize().ok() && path.exists();
     if args.file.as_deref().is_some_and(same) {
-        bail!("--refused {} is the file that is read; name another", path.display());
+        bail!(
+            "--refused {} is the file that is read; name another",
+            path.display()
+        );
     }
     RefusedFile::open(path, state.refused.as_ref(), args.restart)
 }

@@ -89,11 +89,15 @@ impl RefusedFile {
         let known = kept.filter(|kept| kept.path == path).map(|kept| kept.bytes);
         let length = file.metadata().with_context(cannot)?.len();
         if known.is_none() && length > 0 && !anew {
-            bail!("{shown} is there already, and not from this run; name another file with --refused, or remove it");
+            bail!(
+                "{shown} is there already, and not from this run; name another file with --refused, or remove it"
+            );
         }
         // Somebody may have shortened it since.
         let bytes = known.filter(|_| !anew).unwrap_or(0).min(length);
-        let cut = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::Start(bytes)));
+        let cut = file
+            .set_len(bytes)
+            .and_then(|()| file.seek(SeekFrom::Start(bytes)));
         cut.with_context(cannot)?;
         let kept = Kept { path, bytes };
         Ok(Self { file, kept })

@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use docket_client::Client;
-use docket_client::wire::{Code, EntryError};
 use docket_client::wire::item::SubmitItem;
+use docket_client::wire::{Code, EntryError};
 use serde_json::Value;
 
 use super::batch::{Batch, Entry};

@@ -36,7 +36,10 @@ async fn killed_and_run_again(database: Database) {
     assert!(before < RECORDS, "it was to be killed half-way");
     for _ in 0..2 {
         let after = kill_after(&mut again(), &checkpoint, before).await;
-        assert!(after > before || before == RECORDS, "it goes on: {before} {after}");
+        assert!(
+            after > before || before == RECORDS,
+            "it goes on: {before} {after}"
+        );
         before = after;
     }
     let said = run(again().arg("--json"));

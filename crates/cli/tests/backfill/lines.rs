@@ -251,7 +251,10 @@ async fn what_is_wrong_with_the_whole_run_is_said_and_touches_nothing() {
     let file = site.file("export.jsonl", "{\"_id\": 1}\n");
     let precious = site.file("precious.jsonl", "mine\n");
     let producer = json!({ "role": "producer", "tenantId": "acme", "subject": "ben" });
-    let made = site.server.good("POST", "/api/v1/keys", &site.admin, Some(producer)).await;
+    let made = site
+        .server
+        .good("POST", "/api/v1/keys", &site.admin, Some(producer))
+        .await;
     let producer = made["key"].as_str().expect("the key is told").to_owned();
     for (args, said) in [
         (
@@ -280,7 +283,13 @@ async fn what_is_wrong_with_the_whole_run_is_said_and_touches_nothing() {
             "is there already",
         ),
         (
-            &["--collection", "invoices", "--state", "precious.jsonl", "--restart"],
+            &[
+                "--collection",
+                "invoices",
+                "--state",
+                "precious.jsonl",
+                "--restart",
+            ],
             "is no checkpoint",
         ),
         (
