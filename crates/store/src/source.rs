@@ -217,6 +217,7 @@ impl std::fmt::Debug for Source {
     }
 }
 
+/// The whole row is named with `.*`: without it, a column that is called as the row is here would be taken instead.
 fn page_statement(table: &str, key: &str, conditions: impl Iterator<Item = String>) -> String {
     let conditions: Vec<String> = conditions.collect();
     let filter = match conditions.is_empty() {
@@ -224,7 +225,7 @@ fn page_statement(table: &str, key: &str, conditions: impl Iterator<Item = Strin
         false => format!("where {}", conditions.join(" and ")),
     };
     format!(
-        "/* source_page */ select docket_row.{key}::text, row_to_json(docket_row)::text from {table} docket_row {filter} \
+        "/* source_page */ select docket_row.{key}::text, row_to_json(docket_row.*)::text from {table} docket_row {filter} \
          order by docket_row.{key} limit $1::bigint"
     )
 }

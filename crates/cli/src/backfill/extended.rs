@@ -43,16 +43,15 @@ fn plain_object(map: Map<String, Value>) -> Result<Value, String> {
 /// Keys come sorted, so that the first of several is known.
 fn notation(first: &str, map: &Map<String, Value>) -> Option<Option<Value>> {
     let value = map.get(first)?;
-    if map.len() > 1 {
-        return match first {
-            "$code" if map.contains_key("$scope") => Some(text(value)),
-            "$binary" if map.contains_key("$type") => Some(text(value)),
-            "$regex" if map.contains_key("$options") => {
-                let options = map.get("$options").and_then(Value::as_str);
-                Some(options.and_then(|options| Some(json!(format!("/{}/{options}", value.as_str()?)))))
-            }
-            _ => None,
-        };
+    match (first, map.len()) {
+        (_, 1) => {}
+        ("$code", 2) if map.contains_key("$scope") => return Some(text(value)),
+        ("$binary", 2) if map.contains_key("$type") => return Some(text(value)),
+        ("$options", 2) if map.contains_key("$regex") => {
+            let both = map["$regex"].as_str().zip(value.as_str());
+            return Some(both.map(|(pattern, options)| json!(format!("/{pattern}/{options}"))));
+        }
+        _ => return None,
     }
     Some(match first {
         "$oid" | "$uuid" | "$symbol" | "$code" => text(value),
