@@ -52,7 +52,7 @@ fn is_hot(name: &str) -> bool {
 
 /// What the store sets for the connections of its tuned operations.
 const HOT: &str = "set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off;
-                   set enable_bitmapscan = off; set enable_material = off; set enable_memoize = off; set random_page_cost = 0.1";
+                   set enable_bitmapscan = off; set enable_material = off; set random_page_cost = 0.1";
 
 /// A million jobs in a thousand lanes: of each thousand 20 done, 5 running, 2 that wait, 2 put back, the rest in the tail.
 const LOAD: &str = "

@@ -19,10 +19,9 @@ use crate::hint::{Hint, Hints};
 use crate::store::PostgresConfig;
 
 /// For the tuned statements: plan once, by index, whatever the statistics say; looking a row up costs next to nothing, so that no plan
-/// made while a table was young walks it from end to end when it is old; and nothing is remembered between look-ups that are all of
-/// different rows.
+/// made while a table was young walks it from end to end when it is old.
 const HOT_OPTIONS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
-     -c enable_mergejoin=off -c enable_bitmapscan=off -c enable_material=off -c enable_memoize=off -c random_page_cost=0.1";
+     -c enable_mergejoin=off -c enable_bitmapscan=off -c enable_material=off -c random_page_cost=0.1";
 /// For all: no compiling of plans, and no transaction that a dead network leaves open for long.
 const OPTIONS: &str = "-c jit=off -c idle_in_transaction_session_timeout=60s";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

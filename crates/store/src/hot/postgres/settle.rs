@@ -1,7 +1,7 @@
 //! Settle on PostgreSQL.
 //!
 //! Starting a statement costs more the more it could do, whatever it then does. Completions by their holders are most of what there is
-//! to settle, and nothing of them is kept, delayed or explained: they have a statement of their own, with a third fewer parts.
+//! to settle, and nothing of them is kept, delayed or explained: they have a leaner statement of their own.
 
 use docket_core::Timestamp;
 use docket_core::job::JobState;
