@@ -34,7 +34,8 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
             short(jobs),
             short(u64::from(lanes))
         );
-        if !args.wants(&label) {
+        let shapes = shapes(args, &label);
+        if shapes.is_empty() {
             continue;
         }
         let mut site = Site::postgres(args, cluster).await?;
@@ -48,7 +49,7 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
         )
         .await?;
         site.start_background().await?;
-        for (workers, batch) in shapes(args.quick) {
+        for (workers, batch) in shapes {
             if jobs < 1_000_000 {
                 fill(
                     &site,
@@ -135,7 +136,8 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
             short(jobs),
             short(u64::from(lanes))
         );
-        if !args.wants(&label) {
+        let shapes = shapes(args, &label);
+        if shapes.is_empty() {
             continue;
         }
         let mut site = Site::sqlite(args).await?;
@@ -149,7 +151,7 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
         )
         .await?;
         site.start_background().await?;
-        for (workers, batch) in shapes(args.quick) {
+        for (workers, batch) in shapes {
             if jobs < 1_000_000 {
                 fill(
                     &site,
@@ -191,12 +193,17 @@ fn depths(quick: bool) -> Vec<(u64, u32)> {
         .collect()
 }
 
-fn shapes(quick: bool) -> Vec<(usize, u32)> {
-    if quick {
-        vec![(16, 1), (4, 50)]
+/// The shapes of load that are wanted of a scenario: workers and the jobs of each claim.
+fn shapes(args: &Args, label: &str) -> Vec<(usize, u32)> {
+    let all: &[(usize, u32)] = if args.quick {
+        &[(16, 1), (4, 50)]
     } else {
-        vec![(1, 1), (16, 1), (4, 10), (4, 50), (16, 50), (2, 500)]
-    }
+        &[(1, 1), (16, 1), (4, 10), (4, 50), (16, 50), (2, 500)]
+    };
+    all.iter()
+        .copied()
+        .filter(|(workers, batch)| args.wants(&format!("{label}, {workers}×{batch}")))
+        .collect()
 }
 
 /// A number as people say it: 10k, 1M.

@@ -47,7 +47,7 @@ pub(crate) async fn submit_calls(
 }
 
 async fn submit_once(kernel: &Arc<Kernel>, batch: &Arc<Batch>) -> Result<Vec<Option<CallAnswer>>> {
-    let run = kernel.store.run_hot("submit", Arc::clone(batch), |tx, batch| {
+    let run = kernel.store.run_batch("submit", Arc::clone(batch), |tx, batch| {
         Box::pin(submit_batch(tx, batch))
     });
     let (answers, ready, pending) = run.await?;

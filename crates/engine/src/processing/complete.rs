@@ -147,7 +147,7 @@ pub(crate) async fn complete_calls(
     let params = (entries, Arc::clone(&kernel.random), kernel.clock.now());
     let (results, ready, pending) = kernel
         .store
-        .run_hot("complete", params, |tx, p| {
+        .run_batch("complete", params, |tx, p| {
             Box::pin(complete_batch(tx, &p.0, p.1.as_ref(), p.2))
         })
         .await?;
