@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use docket_core::field::MachineField;
+use docket_core::id::ReviewId;
 use docket_core::insight::Kept;
 use docket_core::item::{ItemDetails, OnConflict};
 use docket_core::name::ReviewerId;
@@ -24,7 +25,7 @@ async fn decide(
     item: &str,
     fields: Vec<MachineField>,
     active_ms: i64,
-    what: fn(Decision) -> Decision,
+    what: fn(ReviewId) -> Decision,
 ) -> Decision {
     let details = ItemDetails {
         fields: Some(fields),
@@ -33,21 +34,21 @@ async fn decide(
     world.submit_with("acme", item, details).await;
     let id = world.pop_one("acme", who).await.review.id;
     world.pass_ms(active_ms);
-    let decision = what(decision(id, Outcome::Approved));
+    let decision = what(id);
     world.decide("acme", who, decision.clone()).await.unwrap();
     decision
 }
 
-fn approve(decision: Decision) -> Decision {
-    decision
+fn approve(id: ReviewId) -> Decision {
+    decision(id, Outcome::Approved)
 }
 
-fn reject(decided: Decision) -> Decision {
-    decision(decided.id, Outcome::Rejected)
+fn reject(id: ReviewId) -> Decision {
+    decision(id, Outcome::Rejected)
 }
 
-fn vendor_is_acme(decided: Decision) -> Decision {
-    correction(decided.id, "vendor", "Acme")
+fn vendor_is_acme(id: ReviewId) -> Decision {
+    correction(id, "vendor", "Acme")
 }
 
 async fn corrections(world: &World, query: InsightQuery) -> CorrectionsInsight {
@@ -197,7 +198,7 @@ on_both! {
         world.desk("acme", json!({ "leaseSeconds": 3_600 })).await;
         // The world begins at 14:13 UTC.
         for (item, active_ms, what) in [
-            ("a", 10_000, approve as fn(Decision) -> Decision),
+            ("a", 10_000, approve as fn(ReviewId) -> Decision),
             ("b", 30_000, vendor_is_acme),
             ("c", 20_000, reject),
         ] {
@@ -225,7 +226,7 @@ on_both! {
     async fn l3_confidence_is_set_against_what_reviewers_changed(world: &World) {
         world.desk("acme", json!({})).await;
         for (item, vendor, total, what) in [
-            ("a", 96.0, 98.0, approve as fn(Decision) -> Decision), // 97 on average
+            ("a", 96.0, 98.0, approve as fn(ReviewId) -> Decision), // 97 on average
             ("b", 92.0, 99.0, vendor_is_acme),                      // 95.5
             ("c", 91.0, 99.0, reject),                              // 95
             ("d", 40.0, 90.0, vendor_is_acme),                      // 65
