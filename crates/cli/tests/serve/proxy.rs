@@ -2,7 +2,7 @@
 
 use crate::serving::{Server, folder, serve_in};
 
-/// The statuses of as many guesses as are needed to be slowed down, through a proxy that speaks for these.
+/// The statuses of so many guesses, through a proxy that speaks for these.
 async fn guess(server: &Server, client: &str, guesses: usize) -> Vec<u16> {
     let http = reqwest::Client::new();
     let mut statuses = Vec::new();
@@ -26,13 +26,14 @@ async fn guesses_through_a_trusted_proxy_count_for_the_one_who_guesses() {
     let mut command = serve_in(&folder.path().join("data"));
     command.arg("--config").arg(&config);
     let server = Server::start(command);
-    // What the client claims itself stands first, and changes nothing.
-    let statuses = guess(&server, "198.51.100.1, 203.0.113.9", 12).await;
+    // What the client claims itself stands first, and changes nothing. From the eleventh guess on each doubles the wait.
+    let statuses = guess(&server, "198.51.100.1, 203.0.113.9", 20).await;
     assert!(
-        statuses.starts_with(&[401; 10]) && statuses.ends_with(&[429]),
+        statuses.starts_with(&[401; 10]) && statuses.contains(&429),
         "{statuses:?}"
     );
-    assert_eq!(guess(&server, "198.51.100.2, 203.0.113.9", 1).await, [429]);
+    let statuses = guess(&server, "198.51.100.2, 203.0.113.9", 5).await;
+    assert!(statuses.contains(&429), "{statuses:?}");
     assert_eq!(
         guess(&server, "198.51.100.1", 1).await,
         [401],
@@ -46,9 +47,9 @@ async fn without_a_trusted_proxy_nobodys_word_is_taken() {
     let folder = folder();
     let server = Server::start(serve_in(folder.path()));
     let mut statuses = Vec::new();
-    for n in 0..12 {
+    for n in 0..20 {
         statuses.extend(guess(&server, &format!("203.0.113.{n}"), 1).await);
     }
-    assert!(statuses.ends_with(&[429]), "{statuses:?}");
+    assert!(statuses.contains(&429), "{statuses:?}");
     server.stop();
 }
