@@ -194,7 +194,7 @@ async fn complete_batch(
             with_fields.push((done.item, &entry.settle, fields));
         }
         if done.to_review {
-            to_review.push((done.item, entry));
+            to_review.push((index, done.item, entry));
         }
     }
     for (index, entry) in sound {
@@ -203,6 +203,11 @@ async fn complete_batch(
         }
     }
     weigh_corrections(tx, &with_fields, now).await?;
+    to_review.sort_by_key(|(index, ..)| *index);
+    let to_review: Vec<_> = to_review
+        .into_iter()
+        .map(|(_, item, entry)| (item, entry))
+        .collect();
     let pending = enter_completed(tx, &to_review, random, now).await?;
     Ok((results, ready, pending))
 }
