@@ -10,7 +10,6 @@ use super::state::{Code, Model};
 
 /// Why there is nothing to give.
 #[derive(Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the domain's")]
 pub(super) struct Nothing {
     pub(super) reason: EmptyReason,
     pub(super) pending: u64,
@@ -186,14 +185,14 @@ impl Model {
         }
         let pending = !self.of_state(collection, ReviewState::Pending).is_empty();
         let held = !self.of_state(collection, ReviewState::InReview).is_empty();
-        Err(self.nothing(
-            collection,
-            match () {
-                () if !self.has_room(who) || pending => EmptyReason::NotPermitted,
-                () if held => EmptyReason::AllAssigned,
-                () => EmptyReason::None,
-            },
-        ))
+        let reason = if !self.has_room(who) || pending {
+            EmptyReason::NotPermitted
+        } else if held {
+            EmptyReason::AllAssigned
+        } else {
+            EmptyReason::None
+        };
+        Err(self.nothing(collection, reason))
     }
 
     fn nothing(&self, collection: usize, reason: EmptyReason) -> Nothing {

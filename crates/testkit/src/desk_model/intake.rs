@@ -12,7 +12,6 @@ use super::state::{Code, Inputs, Item, Model, Review, Run};
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the domain's")]
 pub(super) enum Taken {
     New { item: usize },
     Same { item: usize },
