@@ -27,10 +27,9 @@ fn pop(limit: u32) -> Pop {
 }
 
 async fn popped(world: &World, who: &str, pop: Pop) -> Popped {
-    let popped = world
-        .engine
-        .review_pop(&reviewer("acme", who), pop, std::future::pending());
-    popped.await.unwrap()
+    let who = reviewer("acme", who);
+    let popped = world.engine.review_pop(&who, pop, std::future::pending()).await;
+    popped.unwrap()
 }
 
 fn names_of(popped: &Popped) -> Vec<&str> {

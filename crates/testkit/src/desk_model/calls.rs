@@ -5,7 +5,7 @@ use docket_core::field::MachineField;
 use docket_core::item::{ItemDetails, OnConflict};
 use docket_core::lease::LeaseToken;
 use docket_core::name::ReviewerId;
-use docket_core::review::{FieldCorrection, Outcome, Strategy};
+use docket_core::review::{FieldCorrection, Outcome};
 use docket_core::scope::Watching;
 use docket_engine::{
     Claim, Complete, Decision, Pop, Reassign, ReviewEntry, ReviewRelease, Submit, SubmitItem,
@@ -14,14 +14,12 @@ use serde_json::{Value, json};
 
 use super::hands::Nothing;
 use super::intake::{Taken, inputs_of, read_fields};
-use super::op::{By, Entry, FIELDS, LEAD, Pick, Said, Token, Verdict};
+use super::op::{By, Entry, FIELDS, LEAD, Pick, STRATEGIES, Said, Token, Verdict};
 use super::run::Case;
 use super::state::{self, Code, Inputs, Review};
 use crate::World;
 use crate::model::run::{Checked, coded, same, taken};
 use crate::world::names;
-
-const STRATEGIES: [Strategy; 3] = [Strategy::Fifo, Strategy::Priority, Strategy::Deadline];
 
 fn code<T>(answer: Refused<T>) -> Result<T, Code> {
     answer.map_err(|refusal| refusal.code())
@@ -92,8 +90,10 @@ impl Case<'_> {
     pub(super) async fn enter(&mut self, collection: usize, entry: &Entry) -> Checked {
         let id = names::collection(&self.collection(collection));
         let items = vec![self.item_of(entry)];
-        let answer = self.world.engine.review_entries(&World::operator(), id, items);
-        let answer = taken(answer.await)?.pop().ok_or("there is no result")?;
+        let (engine, operator) = (&self.world.engine, World::operator());
+        let answer = taken(engine.review_entries(&operator, id, items).await)?
+            .pop()
+            .ok_or("there is no result")?;
         let expected = self.model.submit(collection, &[*entry], true).remove(0);
         let (item, is_new) = match expected {
             Taken::Refused(refused) => return same("the result", &code(answer).map(drop), &Err(refused)),
@@ -430,15 +430,9 @@ impl Case<'_> {
     pub(super) async fn unlock(&mut self, item: usize, field: u8) -> Checked {
         let (id, field) = (self.model.items[item].id, FIELDS[usize::from(field)]);
         let id = id.ok_or("an item without an id")?;
-        let answer = self
-            .world
-            .engine
-            .field_unlock(&World::scope(&self.tenant()), id, field);
-        same(
-            "the unlocking",
-            &coded(answer.await)?,
-            &self.model.unlock(item, field),
-        )
+        let scope = World::scope(&self.tenant());
+        let answer = coded(self.world.engine.field_unlock(&scope, id, field).await)?;
+        same("the unlocking", &answer, &self.model.unlock(item, field))
     }
 
     pub(super) fn watching(&self) -> Watching {

@@ -1,5 +1,6 @@
 //! The operations on the desk. They name things by small numbers, as those of the other model do, so that a shortened list stays meaningful.
 
+use docket_core::review;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -10,6 +11,12 @@ pub const REVIEWERS: usize = 4;
 pub const LEAD: usize = REVIEWERS;
 /// How many collections a case has; the second half is processed by a pipeline each.
 pub const COLLECTIONS: usize = 4;
+/// The orders in which reviews are offered.
+pub const STRATEGIES: [review::Strategy; 3] = [
+    review::Strategy::Fifo,
+    review::Strategy::Priority,
+    review::Strategy::Deadline,
+];
 /// The fields that items may have.
 pub const FIELDS: [&str; 3] = ["total", "vendor", "note"];
 

@@ -12,7 +12,7 @@ use docket_engine::{CollectionSettings, PauseTarget, ReviewerSettings};
 use serde_json::{Value, json};
 
 use super::Mutation;
-use super::op::{COLLECTIONS, LEAD, Op, REVIEWERS, WEIGHTS};
+use super::op::{COLLECTIONS, LEAD, Op, REVIEWERS, STRATEGIES, WEIGHTS};
 use super::state::Model;
 use crate::desk::{lead, reviewer};
 use crate::model::run::{Checked, Difference, coded, same, taken};
@@ -146,8 +146,8 @@ impl Case<'_> {
             available: row.available,
             capacity: row.capacity.map(u64::from),
         };
-        let put = self.world.engine.reviewer_put(&World::operator(), settings);
-        taken(put.await).map(drop)
+        let operator = World::operator();
+        taken(self.world.engine.reviewer_put(&operator, settings).await).map(drop)
     }
 
     fn policy(&self, n: usize) -> Value {
@@ -159,7 +159,7 @@ impl Case<'_> {
         });
         json!({
             "slaHours": policy.sla_hours, "leaseSeconds": policy.lease_s, "undoSeconds": policy.undo_s,
-            "strategy": ["fifo", "priority", "deadline"][usize::from(policy.strategy)],
+            "strategy": STRATEGIES[usize::from(policy.strategy)].as_str(),
             "assignment": if policy.auto { "auto" } else { "pull" }, "roster": roster, "maxRetries": policy.max_retries,
             "weights": { "confidence": confidence, "deadline": deadline, "complexity": complexity, "value": value },
         })
@@ -173,8 +173,8 @@ impl Case<'_> {
             review: true,
             settings: json!({ "review": self.policy(n) }),
         };
-        let put = self.world.engine.collection_put(&World::operator(), settings);
-        taken(put.await)
+        let operator = World::operator();
+        taken(self.world.engine.collection_put(&operator, settings).await)
     }
 
     /// Leaves nothing alive behind, so that the next case meets nothing of this one.
