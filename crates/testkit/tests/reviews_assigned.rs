@@ -260,7 +260,7 @@ on_both! {
             }
             world.pass_ms(1_000);
         }
-        let (fast, slow) = (done["fast"], done["slow"]);
+        let (fast, slow): (i32, i32) = (done["fast"], done["slow"]);
         assert!((fast - 2 * slow).abs() <= 20, "fast decided {fast}, slow {slow}");
         let held = workload(world).await;
         assert!(held["fast"].abs_diff(held["slow"]) <= 2, "{held:?}");

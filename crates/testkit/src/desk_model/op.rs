@@ -213,10 +213,12 @@ pub const WEIGHTS: [[i64; 4]; 4] = [
 ];
 
 fn said() -> impl Strategy<Value = Said> {
-    (0_u8..8, 0_u8..4, 1_u8..=9).prop_map(|(bits, value, confidence)| Said {
-        bits,
-        value,
-        confidence,
+    (prop_oneof![1 => 0_u8..7, 3 => Just(7_u8)], 0_u8..4, 1_u8..=9).prop_map(|(bits, value, confidence)| {
+        Said {
+            bits,
+            value,
+            confidence,
+        }
     })
 }
 
