@@ -1,4 +1,4 @@
-//! What the model of the desk has found, each as the few operations that showed it, on both databases.
+//! What writing and running the model of the desk has found, each as a few operations that show it, on both databases.
 
 use docket_testkit::desk_model::op::{By, Entry, Op, Pick, Policy, Said, Token, Verdict};
 use docket_testkit::desk_model::run::Arena;
