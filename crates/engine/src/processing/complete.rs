@@ -194,7 +194,7 @@ async fn complete_batch(
             weighed.push((done.item, entry));
         }
         if done.to_review {
-            to_review.push((done.item, entry));
+            to_review.push((index, done.item, entry));
         }
     }
     for (index, entry) in sound {
@@ -203,6 +203,11 @@ async fn complete_batch(
         }
     }
     let corrections = weigh_corrections(tx, &weighed, now).await?;
+    to_review.sort_by_key(|(index, ..)| *index);
+    let to_review: Vec<_> = to_review
+        .into_iter()
+        .map(|(_, item, entry)| (item, entry))
+        .collect();
     let pending = enter_completed(tx, &to_review, corrections, random, now).await?;
     Ok((results, ready, pending))
 }

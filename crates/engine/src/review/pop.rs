@@ -220,10 +220,13 @@ async fn look(tx: &mut Tx, ask: &Ask) -> Result<Look> {
     if let Some(timeout_ms) = ask.pop.lock_timeout_ms {
         left = return_silent(tx, &owner, ask.now, ask.now.plus_ms(-timeout_ms)).await?;
     }
-    let standing = reviewer::standing(tx, ask.who.reviewer().as_str()).await?;
+    let who = ask.who.reviewer().as_str();
+    let mut standing = reviewer::standing(tx, who).await?;
     let mut taken = take(tx, &owner, ask, standing).await?;
     if taken.is_empty() && return_silent(tx, &owner, ask.now, Timestamp::from_ms(i64::MIN)).await? {
         left = true;
+        // What went back may have been theirs, or have come to them.
+        standing = reviewer::standing(tx, who).await?;
         taken = take(tx, &owner, ask, standing).await?;
     }
     if taken.is_empty() {

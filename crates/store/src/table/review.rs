@@ -31,7 +31,8 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 on conflict (collection_key, item_id, item_version) do update set
   state = 0, order_key = excluded.order_key, deadline_ms = excluded.deadline_ms, deadline_given = excluded.deadline_given,
   policy = excluded.policy, confidence = excluded.confidence, line_item_count = excluded.line_item_count,
-  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0
+  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0, created_at_ms = excluded.created_at_ms,
+  entered = (select max(entered) + 1 from review)
 where review.state = 6
 returning id, item_id";
     ENTER_MANY = postgres "review_enter_many" "
@@ -43,7 +44,8 @@ from unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6
 on conflict (collection_key, item_id, item_version) do update set
   state = 0, order_key = excluded.order_key, deadline_ms = excluded.deadline_ms, deadline_given = excluded.deadline_given,
   policy = excluded.policy, confidence = excluded.confidence, line_item_count = excluded.line_item_count,
-  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0
+  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0, created_at_ms = excluded.created_at_ms,
+  entered = default
 where review.state = 6
 returning id, item_id";
     GET = selecting "review_get" columns "
@@ -213,13 +215,12 @@ async fn reviews(tx: &mut Tx, statement: &'static Statement, params: &[Value]) -
     rows.into_iter().map(Review::read).collect()
 }
 
-/// Writes those of the reviews whose item and version has none yet; one that was cancelled begins anew, under its old id. Gives the
-/// reviews that begin, by item.
+/// Writes those of the reviews whose item and version has none yet, in this order; one that was cancelled begins anew, under its old id and
+/// behind all others. Gives the reviews that begin, by item.
 pub async fn enter(tx: &mut Tx, new: &[NewReview], now: Timestamp) -> Result<Vec<(ReviewId, ItemId)>> {
     let rows = if let Driver::Postgres(_) = tx.driver {
-        // In one order, so that two who enter the same ones wait for each other and not in a circle.
-        let mut new: Vec<_> = new.iter().collect();
-        new.sort_by_key(|review| review.item);
+        // In the order given, which is the order of arrival. Nobody waits in a circle: whoever enters several reviews at once has made
+        // their items or holds their jobs, and whoever enters a known one enters it alone.
         let ints = |of: fn(&NewReview) -> Option<i64>| Value::Ints(new.iter().map(|n| of(n)).collect());
         let reals = |of: fn(&NewReview) -> Option<f64>| Value::Reals(new.iter().map(|n| of(n)).collect());
         let params = params![
