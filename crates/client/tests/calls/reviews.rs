@@ -6,23 +6,25 @@ use docket_client::ClientError;
 use docket_client::wire::Code;
 use docket_client::wire::collection::ReviewOutcome;
 use docket_client::wire::review::{Decision, Pop, Reassign, Release};
-use docket_core::id::ReviewId;
+use docket_core::Timestamp;
+use docket_core::id::{CollectionKey, ReviewId};
+use docket_core::random::SeededRandom;
 
 use crate::client;
 use crate::stub::{Reply, Stub};
 
-const REVIEW: &str = "01997a2c-5c00-7a3b-8c4d-5e6f708192a3";
-
 fn review() -> ReviewId {
-    REVIEW.parse().expect("it is a review's id")
+    let at = Timestamp::from_ms(1_790_000_000_000);
+    ReviewId::new(at, CollectionKey(9), &SeededRandom::new(3))
 }
 
 #[tokio::test]
 async fn a_decision_is_repeated_until_it_is_answered() {
     let asked = AtomicUsize::new(0);
+    let id = review();
     let answer = format!(
         r#"{{"results":[
-          {{"ok":true,"queueId":"{REVIEW}","itemId":"{REVIEW}","status":"approved","decidedAt":"2026-09-21T14:13:20Z",
+          {{"ok":true,"queueId":"{id}","itemId":"{id}","status":"approved","decidedAt":"2026-09-21T14:13:20Z",
             "undoUntil":"2026-09-21T14:13:30Z","repeated":true}},
           {{"ok":false,"error":{{"code":"already_claimed","detail":"bob holds this review","assignedTo":"bob",
             "leaseExpiresAt":"2026-09-21T14:13:30Z"}}}}]}}"#
@@ -58,7 +60,7 @@ async fn a_decision_is_repeated_until_it_is_answered() {
     );
     assert_eq!(
         requests[0].body,
-        format!(r#"{{"decisions":[{{"queueId":"{REVIEW}","outcome":"approved"}}]}}"#)
+        format!(r#"{{"decisions":[{{"queueId":"{id}","outcome":"approved"}}]}}"#)
     );
 }
 
@@ -86,7 +88,10 @@ async fn what_would_not_be_the_same_twice_is_said_once() {
         client.review_pop(&pop).await.map(drop),
         client.review_release(&release).await.map(drop),
         client.review_undo(&[review()]).await.map(drop),
-        client.review_reassign(REVIEW, &reassign).await.map(drop),
+        client
+            .review_reassign(&review().to_string(), &reassign)
+            .await
+            .map(drop),
     ];
     for error in errors {
         let error = error.expect_err("nobody answers");
