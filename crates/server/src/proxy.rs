@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    fn headers(name: HeaderName, lines: &[&str]) -> HeaderMap {
+    fn headers(name: &HeaderName, lines: &[&str]) -> HeaderMap {
         let pair = |line: &&str| (name.clone(), line.parse().unwrap());
         lines.iter().map(pair).collect()
     }
@@ -178,7 +178,7 @@ mod tests {
             ("fd00::1", &["[2001:db8::7]"], "2001:db8::7"),
         ] {
             let found = proxies(ForwardedBy::XForwardedFor)
-                .client(connected.parse().unwrap(), &headers(X_FORWARDED_FOR, lines));
+                .client(connected.parse().unwrap(), &headers(&X_FORWARDED_FOR, lines));
             assert_eq!(found, client.parse::<IpAddr>().unwrap(), "{connected} {lines:?}");
         }
     }
@@ -198,7 +198,7 @@ mod tests {
             // A client leaves a quote open; what the proxy adds is read all the same.
             ("for=\"198.51.100.7, for=203.0.113.9", "203.0.113.9"),
         ] {
-            let said = headers(header::FORWARDED, &[line]);
+            let said = headers(&header::FORWARDED, &[line]);
             let found = proxies(ForwardedBy::Forwarded).client("127.0.0.1".parse().unwrap(), &said);
             assert_eq!(found, client.parse::<IpAddr>().unwrap(), "{line}");
             let other = proxies(ForwardedBy::XForwardedFor).client("127.0.0.1".parse().unwrap(), &said);

@@ -72,6 +72,33 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
     Ok(handle)
 }
 
+fn describe_reviews() {
+    describe_gauge!("docket_reviews_pending", "Reviews that wait for a reviewer.");
+    describe_gauge!("docket_reviews_in_review", "Reviews that reviewers hold.");
+    describe_gauge!("docket_reviews_failed", "Reviews that a lead has to look at.");
+    describe_gauge!(
+        "docket_reviews_overdue",
+        "Reviews that wait or are held past their deadline; of each collection 10,000 at the most."
+    );
+    describe_gauge!(
+        "docket_reviews_oldest_age_seconds",
+        Unit::Seconds,
+        "How long ago the review was made that waits longest; 0 where none waits."
+    );
+    describe_counter!(
+        "docket_reviews_popped_total",
+        "Reviews given to reviewers by this server."
+    );
+    describe_counter!(
+        "docket_reviews_pops_empty_total",
+        "Pops through this server that found nothing, by why."
+    );
+    describe_counter!(
+        "docket_reviews_decided_total",
+        "Reviews decided through this server, by outcome."
+    );
+}
+
 fn describe() {
     describe_gauge!("docket_build_info", "The version that runs; always 1.");
     describe_gauge!(
@@ -109,30 +136,7 @@ fn describe() {
         "docket_leases_lost_total",
         "Answers of workers that had lost their lease, by what they said."
     );
-    describe_gauge!("docket_reviews_pending", "Reviews that wait for a reviewer.");
-    describe_gauge!("docket_reviews_in_review", "Reviews that reviewers hold.");
-    describe_gauge!("docket_reviews_failed", "Reviews that a lead has to look at.");
-    describe_gauge!(
-        "docket_reviews_overdue",
-        "Reviews that wait or are held past their deadline; of each collection 10,000 at the most."
-    );
-    describe_gauge!(
-        "docket_reviews_oldest_age_seconds",
-        Unit::Seconds,
-        "How long ago the review was made that waits longest; 0 where none waits."
-    );
-    describe_counter!(
-        "docket_reviews_popped_total",
-        "Reviews given to reviewers by this server."
-    );
-    describe_counter!(
-        "docket_reviews_pops_empty_total",
-        "Pops through this server that found nothing, by why."
-    );
-    describe_counter!(
-        "docket_reviews_decided_total",
-        "Reviews decided through this server, by outcome."
-    );
+    describe_reviews();
     describe_counter!(
         "docket_access_denied_total",
         "Calls that were not let in, by why."

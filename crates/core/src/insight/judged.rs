@@ -158,7 +158,8 @@ mod tests {
         ];
         let locked = [fact("vendor", Some(67.0), true), fact("total", Some(99.0), false)];
         // Each case: the decision, the facts, the changes; which fields are judged, and whether they were changed.
-        let cases: [(Outcome, &[Fact], Vec<Change<'_>>, &[(&str, bool)]); 9] = [
+        type Case<'a> = (Outcome, &'a [Fact], Vec<Change<'a>>, &'a [(&'a str, bool)]);
+        let cases: [Case<'_>; 9] = [
             (
                 Outcome::Approved,
                 &plain,

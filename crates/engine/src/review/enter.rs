@@ -53,7 +53,7 @@ impl Enter {
     }
 
     /// An item that is there.
-    pub(crate) fn of_item(inputs: ReviewInputs) -> Result<Self> {
+    pub(crate) fn of_item(inputs: &ReviewInputs) -> Result<Self> {
         Ok(Self {
             item: inputs.id,
             version: inputs.version,
@@ -129,7 +129,7 @@ fn fields_of(text: Option<&str>) -> Result<Vec<MachineField>> {
 pub(crate) async fn known(tx: &mut Tx, items: &[ItemId]) -> Result<BTreeMap<ItemId, Enter>> {
     let mut known = BTreeMap::new();
     for inputs in review_content::inputs(tx, items).await? {
-        known.insert(inputs.id, Enter::of_item(inputs)?);
+        known.insert(inputs.id, Enter::of_item(&inputs)?);
     }
     Ok(known)
 }

@@ -61,7 +61,7 @@ impl Engine {
             is_finished: true,
         };
         let mut answers = submit_calls(&self.kernel, vec![call]).await?;
-        let answer = answers.pop().unwrap_or_else(|| Err(Refusal::LeaseLost))?;
+        let answer = answers.pop().unwrap_or(Err(Refusal::LeaseLost))?;
         let brought: Vec<Brought> = answer.results.iter().flatten().map(Brought::of).collect();
         let entered = self.entered(brought).await?;
         let mut told = BTreeSet::new();

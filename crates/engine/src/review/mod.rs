@@ -24,6 +24,7 @@ pub(crate) mod undo;
 pub(crate) mod withdraw;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use docket_core::Refusal;
 use docket_core::id::{CollectionKey, ReviewId};
@@ -118,11 +119,14 @@ impl Collections {
 
     /// A collection; none where it is not there.
     pub(crate) async fn get(&mut self, tx: &mut Tx, key: CollectionKey) -> Result<Option<&Reviewed>> {
-        if !self.0.contains_key(&key) {
-            let found = collection::by_key(tx, key).await?;
-            self.0.insert(key, found.map(Reviewed::of).transpose()?);
-        }
-        Ok(self.0.get(&key).and_then(Option::as_ref))
+        let known = match self.0.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let found = collection::by_key(tx, key).await?;
+                place.insert(found.map(Reviewed::of).transpose()?)
+            }
+        };
+        Ok(known.as_ref())
     }
 
     /// The collection of a review that is there.

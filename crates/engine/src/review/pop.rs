@@ -178,7 +178,9 @@ impl Engine {
                 self.kernel.hint_reviews([look.collection]);
             }
             for entry in &look.popped.entries {
-                entry.review.hand.until.map(|until| self.kernel.lease_ends(until));
+                if let Some(until) = entry.review.hand.until {
+                    self.kernel.lease_ends(until);
+                }
             }
             round += 1;
             if look.contended && round < CONTENDED_MAX {

@@ -40,7 +40,9 @@ impl Engine {
             })
             .await?;
         for undone in results.iter().flatten() {
-            undone.lease_expires_at.map(|until| self.kernel.lease_ends(until));
+            if let Some(until) = undone.lease_expires_at {
+                self.kernel.lease_ends(until);
+            }
         }
         Ok(results)
     }

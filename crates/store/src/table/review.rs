@@ -221,8 +221,8 @@ pub async fn enter(tx: &mut Tx, new: &[NewReview], now: Timestamp) -> Result<Vec
     let rows = if let Driver::Postgres(_) = tx.driver {
         // In the order given, which is the order of arrival. Nobody waits in a circle: whoever enters several reviews at once has made
         // their items or holds their jobs, and whoever enters a known one enters it alone.
-        let ints = |of: fn(&NewReview) -> Option<i64>| Value::Ints(new.iter().map(|n| of(n)).collect());
-        let reals = |of: fn(&NewReview) -> Option<f64>| Value::Reals(new.iter().map(|n| of(n)).collect());
+        let ints = |of: fn(&NewReview) -> Option<i64>| Value::Ints(new.iter().map(of).collect());
+        let reals = |of: fn(&NewReview) -> Option<f64>| Value::Reals(new.iter().map(of).collect());
         let params = params![
             ints(|n| Some(i64::from(n.id.collection().0))),
             Value::Uuids(new.iter().map(|n| n.id.uuid()).collect()),
