@@ -111,7 +111,7 @@ async fn only_the_rows_that_are_asked_for_are_read_and_none_is_missed_in_silence
         "{said:?}"
     );
     let view = r#"
-        create view queue as select "Id" as id, nullif("Id", 9) as maybe, status from "Old Queue"."Docs" where "Id" < 30;
+        create view queue as select "Id" + 900000 as id, nullif("Id", 9) as maybe, status from "Old Queue"."Docs" where "Id" < 30;
         create sequence counter;
         create table "twice" (id int not null, status text);
     "#;

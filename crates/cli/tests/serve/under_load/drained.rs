@@ -183,13 +183,13 @@ async fn drops_no_request(database: Database) {
     tokio::time::timeout(PATIENCE, waiting.join_all())
         .await
         .expect("who waits is let go");
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     tokio::time::timeout(PATIENCE, busy.join_all())
         .await
         .expect("all are let go");
     let (code, logs) = server.wait();
     assert_eq!(code, Some(0), "{logs}");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 
     let server = Server::start(serve_on(&database));
     let told = std::mem::take(&mut *clients.told());
