@@ -30,7 +30,7 @@ order by r.collection_key, r.decided_at_ms, r.entered limit $5";
     COUNT = portable "decided_count" "
 select count(*) from (
   select 1 from review r
-  where r.collection_key = $1 and r.state in (2, 3, 4) and r.decided_at_ms > $2 and r.decided_at_ms <= $3 limit $4) d";
+  where r.collection_key = $1 and r.state in (2, 3, 4) and r.decided_at_ms > $2 and r.decided_at_ms <= $3 limit $4) x";
     IN_REVIEW = portable "decided_in_review" "select count(*) from review r where r.collection_key = $1 and r.state = 1";
     PENDING = portable "decided_pending" "
 select r.deadline_ms, r.entered from review r

@@ -132,7 +132,7 @@ pub enum State {
     Ready,
     Delayed { until: Timestamp },
     Leased { until: Timestamp, lease_ms: i64 },
-    Completed { to_review: bool },
+    Completed,
     Failed,
     Cancelled,
 }
@@ -161,7 +161,7 @@ impl State {
         match self {
             Self::Ready | Self::Delayed { .. } => JobStatus::Pending,
             Self::Leased { .. } => JobStatus::Processing,
-            Self::Completed { .. } => JobStatus::Completed,
+            Self::Completed => JobStatus::Completed,
             Self::Failed => JobStatus::Failed,
             Self::Cancelled => JobStatus::Cancelled,
         }
@@ -226,8 +226,7 @@ impl Model {
         match self.jobs[self.items[item].job].state {
             State::Ready | State::Delayed { .. } => ItemStatus::Queued,
             State::Leased { .. } => ItemStatus::Processing,
-            State::Completed { to_review: true } => ItemStatus::InReview,
-            State::Completed { to_review: false } => ItemStatus::Completed,
+            State::Completed => ItemStatus::Completed,
             State::Failed => ItemStatus::Failed,
             State::Cancelled => ItemStatus::Cancelled,
         }

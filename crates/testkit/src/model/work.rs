@@ -112,13 +112,12 @@ impl Model {
         fields: Option<&[(String, Value)]>,
     ) -> Result<(usize, bool), Code> {
         let item = self.jobs[job].item;
-        let done = matches!(self.jobs[job].state, State::Completed { .. });
+        let done = matches!(self.jobs[job].state, State::Completed);
         if done && self.jobs[job].token == token && !self.items[item].gone {
             return Ok((item, true));
         }
         self.holds((job, token))?;
-        let to_review = self.definition(job).review;
-        self.end(job, State::Completed { to_review });
+        self.end(job, State::Completed);
         self.jobs[job].error = None;
         self.jobs[job].failed_step = None;
         self.tell(job, "job.completed");
@@ -296,9 +295,7 @@ impl Model {
             let old = job
                 .ended_at
                 .is_some_and(|at| self.now.since(at) >= KEEP_FINISHED_MS);
-            if old && job.state != (State::Completed { to_review: true }) {
-                self.items[item].gone = true;
-            }
+            self.items[item].gone |= old;
         }
         for tenant in &mut self.tenants {
             tenant
