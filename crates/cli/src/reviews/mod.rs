@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use docket_client::Answers;
 use docket_client::wire::collection::Strategy;
-use docket_client::wire::review::{Pop, ReapReviews, Reassign, Release, ReviewsQuery};
+use docket_client::wire::review::{Pop, ReapReviews, Reassign, ReleaseReviews, ReviewsQuery};
 use docket_core::id::ReviewId;
 use docket_core::priority::Band;
 use docket_core::review::ReviewState;
@@ -166,7 +166,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
             })
         }
         Action::Release { ids, skip, reason } => {
-            let release = Release {
+            let release = ReleaseReviews {
                 queue_ids: review_ids(ids)?.iter().map(|id| id.uuid()).collect(),
                 skip: *skip,
                 reason: reason.clone(),

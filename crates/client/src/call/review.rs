@@ -8,8 +8,8 @@ use docket_wire::Page;
 use docket_wire::item::SubmitItem;
 use docket_wire::review::{
     ClaimFor, Commit, CommitFor, Decided, Decision, Entered, Entries, Entry, Explanation, Kept, Pop, PopFor,
-    Popped, PutBack, ReapReviews, ReapedReviews, Reassign, Release, ReleaseFor, Reviews, ReviewsFor,
-    ReviewsQuery, Stats, TakenBack, Workload,
+    Popped, PutBack, ReapReviews, ReapedReviews, Reassign, ReleaseReviews, ReleaseReviewsFor, Reviews,
+    ReviewsFor, ReviewsQuery, Stats, TakenBack, Workload,
 };
 use docket_wire::reviewer::HandedOn;
 use serde::Serialize;
@@ -55,7 +55,7 @@ impl Client {
     }
 
     /// Gives reviews back.
-    pub async fn review_release(&self, release: &Release) -> Result<Answers<PutBack>> {
+    pub async fn review_release(&self, release: &ReleaseReviews) -> Result<Answers<PutBack>> {
         self.ask_each(self.queue_post(&["release"], release)?).await
     }
 
@@ -152,7 +152,7 @@ impl Client {
     }
 
     /// Gives reviews back for a reviewer.
-    pub async fn review_release_for(&self, release: &ReleaseFor) -> Result<Answers<PutBack>> {
+    pub async fn review_release_for(&self, release: &ReleaseReviewsFor) -> Result<Answers<PutBack>> {
         self.ask_each(self.service_post(&["release"], release)?).await
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use docket_client::ClientError;
 use docket_client::wire::Code;
 use docket_client::wire::collection::ReviewOutcome;
-use docket_client::wire::review::{Decision, Pop, Reassign, Release};
+use docket_client::wire::review::{Decision, Pop, Reassign, ReleaseReviews};
 use docket_core::Timestamp;
 use docket_core::id::{CollectionKey, ReviewId};
 use docket_core::random::SeededRandom;
@@ -75,7 +75,7 @@ async fn what_would_not_be_the_same_twice_is_said_once() {
         lock_timeout_seconds: None,
         wait_seconds: None,
     };
-    let release = Release {
+    let release = ReleaseReviews {
         queue_ids: vec![review().uuid()],
         skip: false,
         reason: None,

@@ -84,7 +84,7 @@ said_by_reviewers! {
     }
 
     /// Give reviews back.
-    Release, ReleaseFor {
+    ReleaseReviews, ReleaseReviewsFor {
         /// 1 to 200 reviews, each named once.
         #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Id>, min_items = 1, max_items = 200))]
         queue_ids: Vec<Uuid>,

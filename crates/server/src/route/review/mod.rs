@@ -68,13 +68,13 @@ pub(crate) async fn review_commit(
 ///
 /// As a skip, they are not offered to the same reviewer again.
 #[utoipa::path(
-    post, path = "/api/v1/review-queue/release", tag = "Review", request_body = wire::Release,
+    post, path = "/api/v1/review-queue/release", tag = "Review", request_body = wire::ReleaseReviews,
     responses((status = 200, description = "A result for each review, in order.", body = Results<wire::PutBack>))
 )]
 pub(crate) async fn review_release(
     State(state): State<AppState>,
     caller: As<Deciding>,
-    Json(body): Json<wire::Release>,
+    Json(body): Json<wire::ReleaseReviews>,
 ) -> ApiResult<Json<Results<wire::PutBack>>> {
     words::release(&state, &caller.reviewing()?, body).await
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use axum::extract::State;
 use docket_core::id::ReviewId;
-use docket_core::name::CollectionId;
+use docket_core::name::{CollectionId, ReviewerId};
 use docket_engine::{ReviewFilter, ReviewPlace};
 use docket_wire::Page;
 use docket_wire::review as wire;
@@ -13,7 +13,7 @@ use docket_wire::schema;
 
 use super::show;
 use crate::caller::{As, Overseeing};
-use crate::error::ApiResult;
+use crate::error::{ApiError, ApiResult};
 use crate::extract::{Json, PathParam, Query};
 use crate::openapi::Missing;
 use crate::page;
@@ -64,10 +64,15 @@ pub(crate) async fn reviews(
 ) -> ApiResult<Json<Page<wire::Entry>>> {
     let from: Option<Cursor> = page::place_of(query.cursor.as_deref())?;
     let limit = page::limit(query.limit)?;
+    let reviewer = |id| {
+        let named = ReviewerId::new(id).map(|id| id.to_string());
+        named.map_err(|_| ApiError::malformed("assignedTo", "must be the id of a reviewer"))
+    };
+    let assigned_to = query.assigned_to.map(reviewer).transpose()?;
     let filter = ReviewFilter {
         collection: query.collection_id.map(CollectionId::new).transpose()?,
         state: query.status,
-        assigned_to: query.assigned_to,
+        assigned_to,
         band: query.band,
         overdue: query.overdue,
         sort: query.sort.map(Into::into),

@@ -68,13 +68,13 @@ pub(crate) async fn review_commit_for(
 
 /// Give reviews back for a reviewer.
 #[utoipa::path(
-    post, path = "/internal/v1/data/review-queue/release", tag = "Review service", request_body = wire::ReleaseFor,
+    post, path = "/internal/v1/data/review-queue/release", tag = "Review service", request_body = wire::ReleaseReviewsFor,
     responses((status = 200, description = "A result for each review, in order.", body = Results<wire::PutBack>))
 )]
 pub(crate) async fn review_release_for(
     State(state): State<AppState>,
     caller: As<Speaking>,
-    Json(body): Json<wire::ReleaseFor>,
+    Json(body): Json<wire::ReleaseReviewsFor>,
 ) -> ApiResult<Json<Results<wire::PutBack>>> {
     let (reviewer_id, body) = body.split();
     words::release(&state, &caller.speaking_for(reviewer_id)?, body).await

@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use docket_core::id::ReviewId;
 use docket_core::name::CollectionId;
-use docket_core::review::{FieldCorrection, REVIEWS_MAX};
+use docket_core::review::{FieldCorrection, REVIEWS_MAX, check_reason};
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Refused};
 use docket_engine as engine;
@@ -161,9 +161,10 @@ pub(super) async fn commit(
 pub(super) async fn release(
     state: &AppState,
     who: &Reviewing,
-    body: wire::Release,
+    body: wire::ReleaseReviews,
 ) -> ApiResult<Json<Results<wire::PutBack>>> {
     let (skip, reason) = (body.skip, body.reason);
+    reason.as_deref().map_or(Ok(()), check_reason)?;
     let ask = async |ids| {
         let release = engine::ReviewRelease { ids, skip, reason };
         state.engine().review_release(who, release).await
