@@ -17,6 +17,7 @@ pub mod lease;
 pub mod limit;
 pub mod log;
 pub mod name;
+pub mod notify;
 pub mod pipeline;
 pub mod position;
 pub mod priority;
