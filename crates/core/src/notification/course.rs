@@ -1,24 +1,12 @@
 //! The course of a delivery: what is done before a try (rules N4 to N6), what follows from an answer (N8), and what a person may do.
 
-use serde::{Deserialize, Serialize};
-
 use super::DeliveryState as State;
 use crate::backoff::Backoff;
 use crate::clock::Timestamp;
 use crate::lease::LeaseToken;
+use crate::notify::OnUnknown;
 use crate::random::Random;
 use crate::refusal::{Refusal, Refused};
-
-/// What becomes of a delivery that may have been sent, where the provider can neither tell nor dedupe (rule N6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnUnknown {
-    /// It waits for a person.
-    #[default]
-    Hold,
-    /// It is sent again, at the risk of a second message.
-    Resend,
-}
 
 /// What a channel can promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +66,10 @@ pub enum Step {
 /// What came of a send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The provider has taken it, perhaps under an id of its own.
+    /// The provider has taken it.
     Accepted {
-        /// That id.
-        receipt: Option<String>,
+        /// Its id of the message.
+        receipt: String,
     },
     /// The provider will never take it.
     Refused,
@@ -91,7 +79,10 @@ pub enum Answer {
         retry_after_ms: Option<i64>,
     },
     /// It may have got through.
-    Unclear,
+    Unclear {
+        /// Ask not before so long.
+        retry_after_ms: Option<i64>,
+    },
 }
 
 /// What came of a look-up.
@@ -99,8 +90,8 @@ pub enum Answer {
 pub enum Found {
     /// The provider knows the token.
     Known {
-        /// Its own id of the message.
-        receipt: Option<String>,
+        /// Its id of the message.
+        receipt: String,
     },
     /// The provider knows nothing of it.
     Nothing,
@@ -241,9 +232,9 @@ impl Course {
         (self.receipt, self.notified_at, self.evidence_at) = (None, None, None);
     }
 
-    fn mark(&mut self, receipt: Option<String>, now: Timestamp) {
+    fn mark(&mut self, receipt: String, now: Timestamp) {
         self.state = State::Sent;
-        self.receipt = receipt;
+        self.receipt = Some(receipt);
         // A row that was marked before keeps its moment: that is when they were told.
         self.notified_at.get_or_insert(now);
         self.evidence_at = Some(now);
@@ -259,9 +250,9 @@ impl Course {
             Answer::NotNow { retry_after_ms } => {
                 self.try_again(State::Pending, retry_after_ms, policy, random, now);
             }
-            Answer::Unclear => {
+            Answer::Unclear { retry_after_ms } => {
                 self.doubtful = true;
-                self.try_again(State::Unknown, None, policy, random, now);
+                self.try_again(State::Unknown, retry_after_ms, policy, random, now);
             }
         }
     }

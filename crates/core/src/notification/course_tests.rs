@@ -3,6 +3,9 @@
 use super::*;
 use crate::random::SeededRandom;
 
+const UNCLEAR: Answer = Answer::Unclear {
+    retry_after_ms: None,
+};
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
 const fn ability(lookup_lag_ms: Option<i64>, dedupe_ms: Option<i64>, on_unknown: OnUnknown) -> Ability {
@@ -52,7 +55,7 @@ fn looked_up(mut course: Course, found: Found) -> Course {
 }
 
 fn told() -> Course {
-    answered(sending(), Answer::Accepted { receipt: None })
+    answered(sending(), Answer::Accepted { receipt: "m-1".to_owned() })
 }
 
 #[test]
@@ -85,7 +88,7 @@ fn a_send_that_may_have_happened_is_asked_about_and_never_blindly_resent() {
         };
         for course in [
             in_doubt(),
-            answered(sending(), Answer::Unclear),
+            answered(sending(), UNCLEAR),
             sending(),
             with_id_only,
         ] {
@@ -107,7 +110,7 @@ fn a_mark_carries_the_id_the_moment_and_the_evidence_together() {
     let course = answered(
         sending(),
         Answer::Accepted {
-            receipt: Some("m-1".to_owned()),
+            receipt: "m-1".to_owned(),
         },
     );
     assert_eq!(course.state, State::Sent);
@@ -126,7 +129,7 @@ fn answers_lead_to_their_states() {
     for (course, answer, state) in [
         (sending(), Answer::Refused, State::Failed),
         (sending(), not_now.clone(), State::Pending),
-        (sending(), Answer::Unclear, State::Unknown),
+        (sending(), UNCLEAR, State::Unknown),
     ] {
         assert_eq!(answered(course, answer).state, state);
     }
@@ -136,7 +139,7 @@ fn answers_lead_to_their_states() {
     assert!(again.doubtful);
     assert_eq!(answered(again.clone(), Answer::Refused).state, State::Unknown);
     assert_eq!(answered(again.clone(), not_now).state, State::Unknown);
-    let told = answered(again, Answer::Accepted { receipt: None });
+    let told = answered(again, Answer::Accepted { receipt: "m-1".to_owned() });
     assert!(told.state == State::Sent && !told.doubtful);
 }
 
@@ -180,7 +183,7 @@ fn a_look_up_confirms_or_clears() {
     let known = looked_up(
         course.clone(),
         Found::Known {
-            receipt: Some("m-1".to_owned()),
+            receipt: "m-1".to_owned(),
         },
     );
     assert_eq!((known.state, known.doubtful), (State::Sent, false));
@@ -224,7 +227,7 @@ fn a_row_marked_sent_is_confirmed_or_cleared_and_requeued() {
     assert_eq!(course.step(&TELLS, NOW.plus_ms(500)), Step::LookUp);
     course.take(Step::LookUp, NOW.plus_ms(500), 30_000);
     assert_eq!(course.state, State::Reconciling);
-    let confirmed = looked_up(course.clone(), Found::Known { receipt: None });
+    let confirmed = looked_up(course.clone(), Found::Known { receipt: "m-1".to_owned() });
     assert_eq!((confirmed.state, confirmed.notified_at), (State::Sent, Some(NOW)));
     let cleared = looked_up(course, Found::Nothing);
     assert_eq!(

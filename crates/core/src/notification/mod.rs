@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::refusal::{Refusal, Refused};
 
-pub use course::{Ability, Answer, Course, Found, OnUnknown, RetryPolicy, Step};
-pub use recipients::{BODY_MAX, RECIPIENT_MAX, RECIPIENTS_MAX, SUBJECT_MAX, check_message, check_recipients};
+pub use course::{Ability, Answer, Course, Found, RetryPolicy, Step};
+pub use recipients::{RECIPIENTS_MAX, destination, read_recipients};
 pub use rule::NotifyRule;
-pub use token::{delivery_token, is_token};
+pub use token::delivery_token;
 pub use version::{VersionStands, version_stands};
 pub use whole::{NotificationStatus, status_of_whole};
 

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{BODY_MAX, check_recipients};
+use super::read_recipients;
+use crate::notify::{BODY_MAX, Recipient};
 use crate::refusal::{Refusal, Refused};
 use crate::review::Outcome;
 
@@ -39,13 +40,13 @@ impl NotifyRule {
         }
     }
 
-    /// Says what is wrong with it, if anything; templates are checked by those who render them.
-    pub fn check(&self) -> Refused<()> {
+    /// Its recipients, or what is wrong with it; templates are checked by those who render them.
+    pub fn check(&self) -> Refused<Vec<Recipient>> {
         if self.recipients.len() > RULE_RECIPIENTS_MAX {
             let problem = format!("at most {RULE_RECIPIENTS_MAX} are taken");
             return Err(Refusal::invalid("recipients", problem));
         }
-        check_recipients(&self.recipients, &[])?;
+        let recipients = read_recipients(&self.recipients, &[])?;
         if self.on.is_empty() {
             return Err(Refusal::invalid("on", "needs at least one outcome"));
         }
@@ -57,7 +58,7 @@ impl NotifyRule {
                 return Err(Refusal::invalid(path, format!("must have at most {max} bytes")));
             }
         }
-        Ok(())
+        Ok(recipients.into_iter().map(|(recipient, _)| recipient).collect())
     }
 
     /// Whether a decision with this outcome is told.
