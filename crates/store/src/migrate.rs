@@ -31,6 +31,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0004_reviews.sql"),
         sqlite: include_str!("../migrations/sqlite/0004_reviews.sql"),
     },
+    Migration {
+        number: 5,
+        postgres: include_str!("../migrations/postgres/0005_notifications.sql"),
+        sqlite: include_str!("../migrations/sqlite/0005_notifications.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.

@@ -4,6 +4,9 @@
 pub mod collection;
 pub mod correction;
 pub mod counter;
+pub mod delivery;
+pub mod delivery_attempt;
+pub mod delivery_find;
 pub mod depth;
 pub mod doctor;
 pub mod hold;
@@ -14,6 +17,7 @@ pub mod key;
 pub mod lane;
 pub mod listing;
 pub mod log;
+pub mod notification;
 pub mod pause;
 pub mod pipeline;
 pub mod record;
@@ -34,6 +38,9 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     collection::STATEMENTS,
     correction::STATEMENTS,
     counter::STATEMENTS,
+    delivery::STATEMENTS,
+    delivery_attempt::STATEMENTS,
+    delivery_find::STATEMENTS,
     depth::STATEMENTS,
     doctor::STATEMENTS,
     hold::STATEMENTS,
@@ -44,6 +51,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     lane::STATEMENTS,
     listing::STATEMENTS,
     log::STATEMENTS,
+    notification::STATEMENTS,
     pause::STATEMENTS,
     pipeline::STATEMENTS,
     record::STATEMENTS,
