@@ -17,6 +17,7 @@ mod jobs;
 mod keys;
 mod logs;
 mod migrate;
+mod notifications;
 mod pauses;
 mod pipelines;
 mod remote;
@@ -71,6 +72,10 @@ enum Command {
     Pauses(pauses::ListArgs),
     /// Submit items, find them, see what became of them
     Items(items::Args),
+    /// Tell people, and see what became of it
+    Notifications(notifications::Args),
+    /// Messages on their way, and what to do with those that are stuck
+    Deliveries(notifications::DeliveriesArgs),
     /// A worker's words by hand
     Jobs(jobs::Args),
     /// Print a script that completes our commands in a shell
@@ -101,6 +106,8 @@ fn main() -> ExitCode {
             Command::Resume(args) => pauses::resume(args).await,
             Command::Pauses(args) => pauses::list(args).await,
             Command::Items(args) => items::run(args).await,
+            Command::Notifications(args) => notifications::run(args).await,
+            Command::Deliveries(args) => notifications::deliveries(args).await,
             Command::Jobs(args) => jobs::run(args).await,
             Command::Completions(args) => completions::run(args),
             Command::Serve(args) => serve::run(args).await,

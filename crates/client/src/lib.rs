@@ -40,6 +40,7 @@ pub use docket_wire as wire;
 
 pub use call::intake::ItemsFilter;
 pub use call::log::{AuditFilter, ExportFormat};
+pub use call::notification::{DeliveryFilter, NotificationFilter};
 pub use client::{Client, ClientOptions};
 pub use content::Download;
 pub use error::{ClientError, Problem, Result};

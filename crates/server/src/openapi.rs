@@ -27,6 +27,7 @@ use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
         (name = "Administration", description = "Keys, tenants, collections, pipelines, pauses."),
         (name = "Intake", description = "Items: in, and what becomes of them."),
         (name = "Work", description = "The words between workers and Docket."),
+        (name = "Notifications", description = "Who is told of what, once, and what became of it."),
         (name = "Log", description = "What happened, to what, by whom."),
         (name = "Process", description = "Whether the server lives.")
     ),

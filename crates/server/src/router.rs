@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, content, docs, event, export, health, item, job, key, limit, log, pause, pipeline, submit,
+    collection, content, docs, event, export, health, item, job, key, limit, log, notification, pause, pipeline, submit,
     tenant, upload,
 };
 use crate::state::AppState;
@@ -54,6 +54,14 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(job::fail))
         .routes(routes!(job::release))
         .routes(routes!(job::reap))
+        .routes(routes!(notification::notification_create, notification::notifications))
+        .routes(routes!(notification::notification))
+        .routes(routes!(notification::notification_deliveries))
+        .routes(routes!(notification::deliveries))
+        .routes(routes!(notification::delivery))
+        .routes(routes!(notification::delivery_reconcile))
+        .routes(routes!(notification::delivery_resend))
+        .routes(routes!(notification::delivery_cancel))
         .routes(routes!(log::audit))
         .routes(routes!(export::audit_export))
         .routes(routes!(event::events))

@@ -16,9 +16,11 @@ mod files;
 pub mod load;
 pub mod model;
 pub mod outage;
+pub mod outbox;
 mod plain;
 pub mod proxy;
 pub mod race;
+pub mod scripted;
 mod world;
 
 pub use cluster::Cluster;

@@ -9,7 +9,7 @@
 //!
 //! With the feature `openapi` the types carry their schemas.
 //!
-//! Deliberately absent: rules, HTTP, and the contract of reviews and notifications.
+//! Deliberately absent: rules, HTTP, and the contract of reviews.
 
 pub mod batch;
 pub mod collection;
@@ -19,6 +19,7 @@ pub mod job;
 pub mod key;
 pub mod limit;
 pub mod log;
+pub mod notification;
 pub mod page;
 pub mod pause;
 pub mod pipeline;

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod intake;
 pub(crate) mod log;
+pub(crate) mod notification;
 pub(crate) mod work;
 
 use reqwest::Method;

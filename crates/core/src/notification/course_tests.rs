@@ -3,9 +3,7 @@
 use super::*;
 use crate::random::SeededRandom;
 
-const UNCLEAR: Answer = Answer::Unclear {
-    retry_after_ms: None,
-};
+const UNCLEAR: Answer = Answer::Unclear { retry_after_ms: None };
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
 const fn ability(lookup_lag_ms: Option<i64>, dedupe_ms: Option<i64>, on_unknown: OnUnknown) -> Ability {
@@ -55,7 +53,12 @@ fn looked_up(mut course: Course, found: Found) -> Course {
 }
 
 fn told() -> Course {
-    answered(sending(), Answer::Accepted { receipt: "m-1".to_owned() })
+    answered(
+        sending(),
+        Answer::Accepted {
+            receipt: "m-1".to_owned(),
+        },
+    )
 }
 
 #[test]
@@ -86,12 +89,7 @@ fn a_send_that_may_have_happened_is_asked_about_and_never_blindly_resent() {
             receipt: Some("m-1".to_owned()),
             ..sending()
         };
-        for course in [
-            in_doubt(),
-            answered(sending(), UNCLEAR),
-            sending(),
-            with_id_only,
-        ] {
+        for course in [in_doubt(), answered(sending(), UNCLEAR), sending(), with_id_only] {
             assert_eq!(course.step(&ability, at), step, "{course:?}");
         }
     }
@@ -123,9 +121,7 @@ fn a_mark_carries_the_id_the_moment_and_the_evidence_together() {
 
 #[test]
 fn answers_lead_to_their_states() {
-    let not_now = Answer::NotNow {
-        retry_after_ms: None,
-    };
+    let not_now = Answer::NotNow { retry_after_ms: None };
     for (course, answer, state) in [
         (sending(), Answer::Refused, State::Failed),
         (sending(), not_now.clone(), State::Pending),
@@ -139,7 +135,12 @@ fn answers_lead_to_their_states() {
     assert!(again.doubtful);
     assert_eq!(answered(again.clone(), Answer::Refused).state, State::Unknown);
     assert_eq!(answered(again.clone(), not_now).state, State::Unknown);
-    let told = answered(again, Answer::Accepted { receipt: "m-1".to_owned() });
+    let told = answered(
+        again,
+        Answer::Accepted {
+            receipt: "m-1".to_owned(),
+        },
+    );
     assert!(told.state == State::Sent && !told.doubtful);
 }
 
@@ -165,12 +166,7 @@ fn tries_end_and_what_is_surely_not_sent_is_failed() {
     let mut course = Course::new(NOW);
     for _ in 0..3 {
         course.take(Step::Send, NOW, 30_000);
-        course = answered(
-            course,
-            Answer::NotNow {
-                retry_after_ms: None,
-            },
-        );
+        course = answered(course, Answer::NotNow { retry_after_ms: None });
     }
     assert_eq!((course.state, course.due), (State::Failed, None));
 }
@@ -190,12 +186,7 @@ fn a_look_up_confirms_or_clears() {
     let cleared = looked_up(course.clone(), Found::Nothing);
     assert_eq!((cleared.state, cleared.due), (State::Pending, Some(NOW)));
     assert_eq!(cleared.step(&TELLS, NOW), Step::Send);
-    let silent = looked_up(
-        course,
-        Found::NoAnswer {
-            retry_after_ms: None,
-        },
-    );
+    let silent = looked_up(course, Found::NoAnswer { retry_after_ms: None });
     assert_eq!(silent.state, State::Unknown);
     assert!(silent.due > Some(NOW) && silent.doubtful);
 }
@@ -205,12 +196,7 @@ fn a_provider_that_never_answers_leaves_it_to_a_person() {
     let mut course = in_doubt();
     for _ in 0..100 {
         course.take(Step::LookUp, NOW, 30_000);
-        course = looked_up(
-            course,
-            Found::NoAnswer {
-                retry_after_ms: None,
-            },
-        );
+        course = looked_up(course, Found::NoAnswer { retry_after_ms: None });
         if course.state == State::Held {
             return;
         }
@@ -227,7 +213,12 @@ fn a_row_marked_sent_is_confirmed_or_cleared_and_requeued() {
     assert_eq!(course.step(&TELLS, NOW.plus_ms(500)), Step::LookUp);
     course.take(Step::LookUp, NOW.plus_ms(500), 30_000);
     assert_eq!(course.state, State::Reconciling);
-    let confirmed = looked_up(course.clone(), Found::Known { receipt: "m-1".to_owned() });
+    let confirmed = looked_up(
+        course.clone(),
+        Found::Known {
+            receipt: "m-1".to_owned(),
+        },
+    );
     assert_eq!((confirmed.state, confirmed.notified_at), (State::Sent, Some(NOW)));
     let cleared = looked_up(course, Found::Nothing);
     assert_eq!(

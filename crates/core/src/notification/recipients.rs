@@ -15,10 +15,14 @@ pub fn read_recipients(required: &[String], optional: &[String]) -> Refused<Vec<
     }
     let count = required.len() + optional.len();
     if count > RECIPIENTS_MAX {
-        let problem = format!("at most {RECIPIENTS_MAX} recipients are taken in one notification, not {count}");
+        let problem =
+            format!("at most {RECIPIENTS_MAX} recipients are taken in one notification, not {count}");
         return Err(Refusal::invalid("recipients", problem));
     }
-    let lists = [("recipients", required, true), ("optionalRecipients", optional, false)];
+    let lists = [
+        ("recipients", required, true),
+        ("optionalRecipients", optional, false),
+    ];
     let (mut seen, mut read) = (HashMap::with_capacity(count), Vec::with_capacity(count));
     for (list, texts, is_required) in lists {
         for (place, text) in texts.iter().enumerate() {
@@ -70,7 +74,10 @@ mod tests {
             assert_eq!(refused.code(), "validation_failed");
         }
         let refused = read_recipients(&list(1), &["nobody".to_owned()]).unwrap_err();
-        assert!(refused.to_string().starts_with("optionalRecipients[0]"), "{refused}");
+        assert!(
+            refused.to_string().starts_with("optionalRecipients[0]"),
+            "{refused}"
+        );
     }
 
     #[test]

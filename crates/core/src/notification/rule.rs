@@ -42,6 +42,9 @@ impl NotifyRule {
 
     /// Its recipients, or what is wrong with it; templates are checked by those who render them.
     pub fn check(&self) -> Refused<Vec<Recipient>> {
+        if let Some(index) = (1..self.on.len()).find(|index| self.on[..*index].contains(&self.on[*index])) {
+            return Err(Refusal::invalid(format!("on[{index}]"), "is named twice"));
+        }
         if self.recipients.len() > RULE_RECIPIENTS_MAX {
             let problem = format!("at most {RULE_RECIPIENTS_MAX} are taken");
             return Err(Refusal::invalid("recipients", problem));

@@ -39,7 +39,10 @@ mod tests {
             ("acmeCL-1", "", "email:a@example.com", 1, ""),
             ("acme", "CL-1", "email:a@example.com", 11, ""),
         ];
-        let tokens: HashSet<_> = keys.iter().map(|key| token(key.0, key.1, key.2, key.3, key.4)).collect();
+        let tokens: HashSet<_> = keys
+            .iter()
+            .map(|key| token(key.0, key.1, key.2, key.3, key.4))
+            .collect();
         assert_eq!(tokens.len(), keys.len());
         assert!(tokens.contains(&token("acme", "CL-1", "email:a@EXAMPLE.com", 1, "")));
     }

@@ -60,9 +60,7 @@ fn ms(time: Option<Duration>) -> Option<i64> {
 pub(crate) fn answer_of(sent: &Sent) -> Answer {
     match sent {
         Sent::Accepted { id, .. } => Answer::Accepted { receipt: id.clone() },
-        Sent::NotSent { .. } => Answer::NotNow {
-            retry_after_ms: None,
-        },
+        Sent::NotSent { .. } => Answer::NotNow { retry_after_ms: None },
         Sent::Transient { retry_after, .. } => Answer::NotNow {
             retry_after_ms: ms(*retry_after),
         },
@@ -89,7 +87,9 @@ pub(crate) async fn attempt(kernel: &Kernel, channel: &Arc<dyn Channel>, taken: 
     let outbox = &kernel.config.outbox;
     let until = taken.delivery.course.due.unwrap_or_default();
     if taken.step == Step::LookUp {
-        return Outcome::Found(look_up(channel, &taken.delivery.token, left(until, kernel.clock.now())).await);
+        return Outcome::Found(
+            look_up(channel, &taken.delivery.token, left(until, kernel.clock.now())).await,
+        );
     }
     outbox.probe(DeliveryPoint::AfterIntent);
     let left = left(until, kernel.clock.now());
@@ -139,5 +139,8 @@ fn left(until: Timestamp, now: Timestamp) -> Option<Duration> {
     let left = until.since(now);
     // A short hold, as tests have it, gives half of itself.
     let left = left - MARGIN_MS.min(left / 2);
-    u64::try_from(left).ok().filter(|ms| *ms > 0).map(Duration::from_millis)
+    u64::try_from(left)
+        .ok()
+        .filter(|ms| *ms > 0)
+        .map(Duration::from_millis)
 }

@@ -43,7 +43,7 @@ impl Default for OutboxConfig {
     fn default() -> Self {
         Self {
             channels: Channels::default(),
-            lease_ms: 60_000,
+            lease_ms: 180_000,
             per_channel: 256,
             per_destination: 16,
             retry: RetryPolicy::default(),

@@ -139,10 +139,16 @@ async fn work(engine: Engine, taken: Taken) {
         crate::meter::first_attempt(kernel.clock.now().since(created_at));
     }
     crate::meter::attempted(outcome.kind(), outcome.as_str());
-    let settled = engine.batches.delivery_settle.call(Ended { id, lease, outcome }).await;
+    let settled = engine
+        .batches
+        .delivery_settle
+        .call(Ended { id, lease, outcome })
+        .await;
     match settled {
         Ok(Ok(_)) => {}
-        Ok(Err(refusal)) => tracing::warn!(delivery = %id, %refusal, "what came of an attempt was not recorded"),
+        Ok(Err(refusal)) => {
+            tracing::warn!(delivery = %id, %refusal, "what came of an attempt was not recorded")
+        }
         Err(error) => tracing::warn!(
             delivery = %id,
             error = &error as &dyn std::error::Error,
@@ -195,7 +201,10 @@ impl Engine {
                 Ok(batch) if batch.found as u64 == BATCH && batch.left == 0 => continue,
                 Ok(batch) => (dispatcher.wait().await, batch.left > 0 || batch.found > 0),
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the outbox could not be looked at");
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "the outbox could not be looked at"
+                    );
                     (AFTER_FAILURE, false)
                 }
             };

@@ -108,7 +108,8 @@ pub(crate) async fn follow(
         Ok(_) => Ok(()),
         Err(Error::Refused(refusal)) => {
             tracing::warn!(collection = owner.collection.id, %refusal, "nobody is told of a decision");
-            let details = json!({ "queueId": review.id, "problem": refusal.to_string(), "code": refusal.code() });
+            let details =
+                json!({ "queueId": review.id, "problem": refusal.to_string(), "code": refusal.code() });
             let entry = NewEntry::new(Action::NotificationRefused, told.actor)
                 .of_item(&owner.collection.tenant_id, review.item)
                 .with(&details);
@@ -129,7 +130,8 @@ async fn values(tx: &mut Tx, told: &Told<'_>) -> Result<Value> {
         fields.insert(field.name, field.value);
     }
     let parsed = |text: Option<&String>| -> Value {
-        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or(Value::Null)
     };
     let id = review.item.to_string();
     let name = found.external_id.clone().or_else(|| found.filename.clone());

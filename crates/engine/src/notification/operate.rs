@@ -33,7 +33,12 @@ impl Engine {
     }
 
     /// Sends a delivery once more, under another token, which the nonce makes. The same nonce again does nothing.
-    pub async fn delivery_resend(&self, who: &Notifying, id: DeliveryId, nonce: &str) -> Result<DeliveryView> {
+    pub async fn delivery_resend(
+        &self,
+        who: &Notifying,
+        id: DeliveryId,
+        nonce: &str,
+    ) -> Result<DeliveryView> {
         check_name("nonce", nonce)?;
         let nonce = nonce.to_owned();
         self.delivery_change(who, id, Wish::Resend { nonce }).await
@@ -116,7 +121,8 @@ async fn resend(
         known.review_version,
         nonce,
     );
-    let is_known = delivery.nonce == nonce || delivery_attempt::has_token(tx, delivery.id, token.as_str()).await?;
+    let is_known =
+        delivery.nonce == nonce || delivery_attempt::has_token(tx, delivery.id, token.as_str()).await?;
     if is_known {
         return Ok(false);
     }

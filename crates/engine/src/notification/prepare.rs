@@ -86,14 +86,9 @@ pub(crate) fn prepare(
     let id = NotificationId::new(terms.now, random);
     let (mut deliveries, mut bytes) = (Vec::with_capacity(recipients.len()), 0_u64);
     for (place, (recipient, required)) in recipients.iter().enumerate() {
-        let token = delivery_token(
-            terms.owner,
-            &new.changelist_id,
-            recipient,
-            new.review_version,
-            "",
-        );
-        let frozen = render(outbox, &message, recipient, &token).map_err(|refusal| at(new, place, refusal))?;
+        let token = delivery_token(terms.owner, &new.changelist_id, recipient, new.review_version, "");
+        let frozen =
+            render(outbox, &message, recipient, &token).map_err(|refusal| at(new, place, refusal))?;
         bytes += (frozen.body.len() + frozen.headers.len()) as u64;
         if bytes > FROZEN_MAX {
             return Err(Refusal::TooLarge {
@@ -189,8 +184,8 @@ pub(crate) fn render(
 
 /// What was frozen, as the channel takes it.
 pub(crate) fn thaw(recipient: &str, token: &str, row: FrozenRow) -> Refused<Frozen> {
-    let headers = serde_json::from_str(&row.headers)
-        .map_err(|error| Refusal::invalid("headers", error.to_string()))?;
+    let headers =
+        serde_json::from_str(&row.headers).map_err(|error| Refusal::invalid("headers", error.to_string()))?;
     Ok(Frozen {
         token: DeliveryToken::new(token)?,
         recipient: Recipient::parse(recipient)?,

@@ -25,7 +25,9 @@ impl Engine {
         let found = self
             .kernel
             .store
-            .run("reconcile", params, |tx, p| Box::pin(reconcile_batch(tx, &p.0, p.1)))
+            .run("reconcile", params, |tx, p| {
+                Box::pin(reconcile_batch(tx, &p.0, p.1))
+            })
             .await?;
         if found > 0 {
             self.kernel.store.hints().send(Hint::Delivery);

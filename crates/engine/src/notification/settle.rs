@@ -61,7 +61,9 @@ async fn settle_batch(
     let (mut log, mut attempts, mut results) = (Vec::new(), Vec::new(), Vec::with_capacity(calls.len()));
     let mut changed = Vec::with_capacity(calls.len());
     for ended in calls {
-        let held = found.get_mut(&ended.id).filter(|delivery| is_held(delivery, ended));
+        let held = found
+            .get_mut(&ended.id)
+            .filter(|delivery| is_held(delivery, ended));
         let Some(delivery) = held else {
             results.push(Err(Refusal::LeaseLost));
             continue;
@@ -145,7 +147,9 @@ fn alert_of(before: &Delivery, after: &Delivery) -> Option<Alert> {
         State::Held => Some(Alert::Held),
         State::Failed => Some(Alert::Failed),
         // It was marked, and the provider knows nothing of it (rule N7).
-        State::Pending if before.course.state == State::Reconciling && before.course.notified_at.is_some() => {
+        State::Pending
+            if before.course.state == State::Reconciling && before.course.notified_at.is_some() =>
+        {
             Some(Alert::NotThere)
         }
         _ => None,

@@ -58,7 +58,12 @@ pub(crate) struct TakenBatch {
 }
 
 /// Takes what is due and there is room for.
-pub(crate) async fn take_batch(tx: &mut Tx, kernel: &Kernel, room: &Room, now: Timestamp) -> Result<TakenBatch> {
+pub(crate) async fn take_batch(
+    tx: &mut Tx,
+    kernel: &Kernel,
+    room: &Room,
+    now: Timestamp,
+) -> Result<TakenBatch> {
     let outbox = &kernel.config.outbox;
     let paused = pause::of_channels(tx).await?;
     let is_paused = |channel: &str| {
@@ -69,7 +74,12 @@ pub(crate) async fn take_batch(tx: &mut Tx, kernel: &Kernel, room: &Room, now: T
         })
     };
     let open = |(channel, (_, room)): &(&String, &(Ability, usize))| *room > 0 && !is_paused(channel);
-    let channels: Vec<String> = room.channels.iter().filter(open).map(|(name, _)| name.clone()).collect();
+    let channels: Vec<String> = room
+        .channels
+        .iter()
+        .filter(open)
+        .map(|(name, _)| name.clone())
+        .collect();
     if channels.is_empty() {
         return Ok(TakenBatch::default());
     }
@@ -118,7 +128,11 @@ pub(crate) async fn take_batch(tx: &mut Tx, kernel: &Kernel, room: &Room, now: T
         if matches!(step, Step::Send | Step::LookUp) {
             (*on_its_way, *left) = (*on_its_way + 1, *left - 1);
             let delivery = delivery.clone();
-            batch.work.push(Taken { delivery, frozen, step });
+            batch.work.push(Taken {
+                delivery,
+                frozen,
+                step,
+            });
         }
         put.push(delivery);
     }

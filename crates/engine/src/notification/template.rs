@@ -52,10 +52,17 @@ impl Write for Bounded {
 
 /// What a template says with these values.
 pub(crate) fn render(path: &'static str, template: &str, values: &Value) -> Refused<String> {
-    let max = if path == "subject" { SUBJECT_MAX * 4 } else { BODY_MAX };
+    let max = if path == "subject" {
+        SUBJECT_MAX * 4
+    } else {
+        BODY_MAX
+    };
     let refused = |error: minijinja::Error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        let problem = format!("the template cannot be used: {error:#}{}", cause.unwrap_or_default());
+        let problem = format!(
+            "the template cannot be used: {error:#}{}",
+            cause.unwrap_or_default()
+        );
         Refusal::invalid(path, problem.lines().next().unwrap_or_default().to_owned())
     };
     let environment = environment();
@@ -73,7 +80,10 @@ pub(crate) fn render(path: &'static str, template: &str, values: &Value) -> Refu
 /// A subject is one line, whatever the fields hold.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let line = words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ");
     line.chars().take(SUBJECT_MAX).collect()
 }
 
@@ -100,7 +110,10 @@ mod tests {
             ("{{ item.fields.total }} {{ outcome|upper }}", "12.5 APPROVED"),
             ("{{ item.fields.name }}", "<b>Ann</b>"),
             ("[{{ item.nothing.there }}]", "[]"),
-            ("{% for name, value in item.fields|items %}{{ name }} {% endfor %}", "name total "),
+            (
+                "{% for name, value in item.fields|items %}{{ name }} {% endfor %}",
+                "name total ",
+            ),
             ("{% if outcome == 'approved' %}yes{% endif %}", "yes"),
         ] {
             assert_eq!(body(template).as_deref(), Ok(text), "{template}");

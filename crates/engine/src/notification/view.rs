@@ -6,8 +6,8 @@ use docket_core::notification::{DeliveryState, NotificationStatus, status_of_who
 use docket_core::scope::Notifying;
 use docket_store::table::delivery::Delivery;
 use docket_store::table::delivery_attempt::{self, DeliveryAttempt};
-use docket_store::table::notification::{self, Notification};
 use docket_store::table::delivery_find;
+use docket_store::table::notification::{self, Notification};
 use docket_store::{Result, Tx};
 
 use crate::admin::listing::ListPage;
@@ -90,16 +90,19 @@ impl Engine {
         id: NotificationId,
     ) -> Result<Vec<DeliveryView>> {
         let params = (who.clone(), id);
-        let read = self.kernel.store.read("notification_deliveries", params, |tx, p| {
-            Box::pin(async move {
-                found(tx, &p.0, p.1).await?;
-                let mut views = Vec::new();
-                for delivery in delivery_find::of_notification(tx, p.1).await? {
-                    views.push(with_attempts(tx, delivery).await?);
-                }
-                Ok(views)
-            })
-        });
+        let read = self
+            .kernel
+            .store
+            .read("notification_deliveries", params, |tx, p| {
+                Box::pin(async move {
+                    found(tx, &p.0, p.1).await?;
+                    let mut views = Vec::new();
+                    for delivery in delivery_find::of_notification(tx, p.1).await? {
+                        views.push(with_attempts(tx, delivery).await?);
+                    }
+                    Ok(views)
+                })
+            });
         read.await
     }
 

@@ -37,7 +37,8 @@ pub(crate) async fn cancel_in(
         delivery::delete(tx, delivery.id).await?;
     }
     notification::withdraw(tx, &found).await?;
-    let details = json!({ "notificationId": found.id, "reviewVersion": version, "recipients": deliveries.len() });
+    let details =
+        json!({ "notificationId": found.id, "reviewVersion": version, "recipients": deliveries.len() });
     let mut entry = NewEntry::new(Action::NotificationWithdrawn, actor).with(&details);
     (entry.tenant_id, entry.item) = (tenant_of(owner), Some(item));
     log::append(tx, &entry, now).await

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 
 use docket_core::Refusal;
 use docket_core::id::{CollectionKey, ReviewId};
+use docket_core::notification::NotifyRule;
 use docket_core::review::{REVIEWS_MAX, ReviewPolicy, ReviewState};
 use docket_core::scope::Reviewing;
 use docket_store::table::collection::{self, Collection};
@@ -56,6 +57,8 @@ pub(crate) fn check_ids(path: &str, ids: &[ReviewId]) -> Result<(), Refusal> {
 pub(crate) struct Reviewed {
     pub(crate) collection: Collection,
     pub(crate) policy: ReviewPolicy,
+    /// Who is told of its decisions.
+    pub(crate) notify: Option<NotifyRule>,
 }
 
 impl Reviewed {
@@ -66,6 +69,7 @@ impl Reviewed {
         })?;
         Ok(Self {
             policy: ReviewPolicy::of_settings(&settings)?,
+            notify: NotifyRule::of_settings(&settings)?,
             collection,
         })
     }

@@ -16,6 +16,7 @@ use serde_json::json;
 use super::decision::Recorded;
 use super::{Collections, Reviewed, check_ids, lock_visible, not_there};
 use crate::engine::Engine;
+use crate::notification::withdraw::cancel_in;
 
 /// A review that is back in its reviewer's hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,8 @@ async fn undo(
     for change in Recorded::of(&review).unwrap_or_default().corrections.iter().rev() {
         log.push(change.take_back(tx, owner, &review, actor).await?);
     }
+    let tenant_id = &owner.collection.tenant_id;
+    cancel_in(tx, tenant_id, review.item, review.item_version, actor, now).await?;
     review.hand.undo(now, owner.policy.lease_ms());
     review.decision = None;
     let details = json!({ "outcome": decided.as_str(), "leaseToken": review.hand.token.0 });

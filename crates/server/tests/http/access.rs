@@ -16,6 +16,7 @@ const SEEING: &[Role] = &[
 ];
 const FETCHING: &[Role] = &Role::ALL;
 const WORKING: &[Role] = &[Role::Worker, Role::Service];
+const NOTIFYING: &[Role] = &[Role::Lead, Role::Service, Role::Admin];
 const REAPING: &[Role] = &[Role::Service, Role::Admin];
 
 /// Who may call each operation: what a reader of the contract expects, and the code has to agree with.
@@ -62,6 +63,20 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
         &["claim", "heartbeat", "step", "complete", "fail", "release"],
     ),
     (REAPING, &["reap"]),
+    (
+        NOTIFYING,
+        &[
+            "notification_create",
+            "notifications",
+            "notification",
+            "notification_deliveries",
+            "deliveries",
+            "delivery",
+            "delivery_reconcile",
+            "delivery_resend",
+            "delivery_cancel",
+        ],
+    ),
 ];
 /// Open to all.
 const OPEN: &[&str] = &["healthz", "readyz"];
@@ -73,7 +88,7 @@ fn operations() -> Vec<(String, String, String)> {
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let mut path = path.clone();
-            for id in ["itemId", "jobId", "keyId", "pauseId"] {
+            for id in ["itemId", "jobId", "keyId", "pauseId", "notificationId", "deliveryId"] {
                 path = path.replace(&format!("{{{id}}}"), "01997a2c-5c00-7a3b-8c4d-5e6f708192a3");
             }
             for name in ["tenantId", "collectionId", "name"] {

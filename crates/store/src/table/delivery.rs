@@ -274,9 +274,8 @@ pub async fn put(tx: &mut Tx, changed: &[&Delivery]) -> Result<()> {
         return Ok(());
     }
     if let Driver::Postgres(_) = tx.driver {
-        let ints = |of: fn(&Course) -> Option<i64>| {
-            Value::Ints(changed.iter().map(|d| of(&d.course)).collect())
-        };
+        let ints =
+            |of: fn(&Course) -> Option<i64>| Value::Ints(changed.iter().map(|d| of(&d.course)).collect());
         let texts = |of: fn(&Course) -> &Option<String>| {
             Value::Texts(changed.iter().map(|d| of(&d.course).clone()).collect())
         };

@@ -86,11 +86,7 @@ fn read(mut row: Row) -> Result<Notification> {
     })
 }
 
-async fn one(
-    tx: &mut Tx,
-    statement: &'static Statement,
-    params: &[Value],
-) -> Result<Option<Notification>> {
+async fn one(tx: &mut Tx, statement: &'static Statement, params: &[Value]) -> Result<Option<Notification>> {
     tx.row_opt(statement, params).await?.map(read).transpose()
 }
 
@@ -145,11 +141,7 @@ pub async fn raise(
 }
 
 /// The highest version of a subject, and its notification; held until the transaction ends.
-pub async fn highest(
-    tx: &mut Tx,
-    owner: &str,
-    changelist_id: &str,
-) -> Result<Option<(i64, NotificationId)>> {
+pub async fn highest(tx: &mut Tx, owner: &str, changelist_id: &str) -> Result<Option<(i64, NotificationId)>> {
     let row = tx.row_opt(&HIGHEST, params![owner, changelist_id]).await?;
     row.map(|mut row| Ok((row.int(0)?, NotificationId::from_uuid(row.uuid(1)?))))
         .transpose()
@@ -182,7 +174,10 @@ pub async fn list(
             tx.rows(&LIST_OF_OWNER, params![owner, before, changelist_id, limit])
                 .await?
         }
-        None => tx.rows(&LIST_OF_ALL, params![before, changelist_id, limit]).await?,
+        None => {
+            tx.rows(&LIST_OF_ALL, params![before, changelist_id, limit])
+                .await?
+        }
     };
     rows.into_iter().map(read).collect()
 }
