@@ -13,7 +13,8 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use docket_core::Timestamp;
-use docket_engine::Engine;
+use docket_core::notification::DeliveryState;
+use docket_engine::{Engine, OutboxDepth};
 use docket_server::Observed;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -61,11 +62,17 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
         counter!("docket_leases_lost_total", "operation" => operation).absolute(0);
     }
     counter!("docket_jobs_completed_total").absolute(0);
+    counter!("docket_notifications_created_total").absolute(0);
+    counter!("docket_delivery_in_doubt_total").absolute(0);
+    for alert in ["held", "failed", "no_evidence", "not_there"] {
+        counter!("docket_delivery_alerts_total", "alert" => alert).absolute(0);
+    }
     gauge!("docket_sse_clients").set(0.0);
     Ok(handle)
 }
 
 fn describe() {
+    describe_outbox();
     describe_gauge!("docket_build_info", "The version that runs; always 1.");
     describe_gauge!(
         "docket_database_up",
@@ -126,6 +133,58 @@ fn describe() {
     );
 }
 
+fn describe_outbox() {
+    describe_gauge!(
+        "docket_deliveries",
+        "Deliveries by the states that people may have to look at."
+    );
+    describe_gauge!("docket_deliveries_due", "Deliveries that are due now.");
+    describe_gauge!(
+        "docket_delivery_oldest_due_age_seconds",
+        Unit::Seconds,
+        "How long the oldest delivery has been due; 0 where none is."
+    );
+    describe_counter!(
+        "docket_notifications_created_total",
+        "Notifications made through this server."
+    );
+    describe_counter!(
+        "docket_delivery_attempts_total",
+        "Sends and look-ups by this server, by what came of them."
+    );
+    describe_counter!(
+        "docket_delivery_in_doubt_total",
+        "Sends without a recorded outcome that this server found."
+    );
+    describe_counter!(
+        "docket_delivery_alerts_total",
+        "What a person should hear of, by what it is."
+    );
+    describe_histogram!(
+        "docket_delivery_first_attempt_seconds",
+        Unit::Seconds,
+        "From the making of a delivery to the end of its first attempt."
+    );
+}
+
+/// Tells what waits in the outbox.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
+fn tell_outbox(depth: &OutboxDepth, now: Timestamp) {
+    for state in [
+        DeliveryState::Unknown,
+        DeliveryState::Held,
+        DeliveryState::Failed,
+        DeliveryState::Reconciling,
+    ] {
+        let count = depth.states.iter().find(|(known, _)| *known == state);
+        let count = count.map_or(0, |(_, count)| *count);
+        gauge!("docket_deliveries", "status" => state.as_str()).set(count as f64);
+    }
+    gauge!("docket_deliveries_due").set(depth.due as f64);
+    let age_ms = depth.oldest_due.map_or(0, |oldest| now.since(oldest).max(0));
+    gauge!("docket_delivery_oldest_due_age_seconds").set(age_ms as f64 / 1000.0);
+}
+
 impl Metrics {
     pub(crate) fn new(handle: PrometheusHandle, engine: Engine) -> Self {
         let upkeep = handle.clone();
@@ -150,11 +209,13 @@ impl Metrics {
             return;
         }
         *asked = Some(now);
-        let depths = match tokio::time::timeout(PATIENCE, self.engine.depths()).await {
-            Ok(Ok(depths)) => depths,
+        let both = async { tokio::try_join!(self.engine.depths(), self.engine.outbox_depth()) };
+        let (depths, outbox) = match tokio::time::timeout(PATIENCE, both).await {
+            Ok(Ok(both)) => both,
             _ => return gauge!("docket_database_up").set(0.0),
         };
         gauge!("docket_database_up").set(1.0);
+        tell_outbox(&outbox, now);
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
         for depth in depths {
             let age_ms = depth.oldest.map_or(0, |oldest| now.since(oldest).max(0));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use docket_core::Timestamp;
 use docket_core::log::Action;
-use docket_core::notification::{Ability, Step};
+use docket_core::notification::{Ability, DeliveryState as State, Step};
 use docket_store::table::delivery::{self, Delivery, FrozenRow};
 use docket_store::table::delivery_attempt::{self, DeliveryAttempt};
 use docket_store::table::log::NewEntry;
@@ -24,7 +24,7 @@ pub(crate) const DISPATCHER: &str = "docket";
 const NO_RECORD: &str = "the server that sent it ended, or lost its hold, before an outcome was recorded";
 
 /// What a server can take now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
     /// The channels it has, with what each can promise and how many more messages it may send.
     pub(crate) channels: HashMap<String, (Ability, usize)>,
@@ -64,7 +64,44 @@ pub(crate) async fn take_batch(
     room: &Room,
     now: Timestamp,
 ) -> Result<TakenBatch> {
-    let outbox = &kernel.config.outbox;
+    let channels = open_channels(tx, room).await?;
+    if channels.is_empty() {
+        return Ok(TakenBatch::default());
+    }
+    let busy: Vec<String> = room
+        .in_flight
+        .iter()
+        .filter(|(destination, n)| is_full(kernel, destination, **n))
+        .map(|(destination, _)| destination.clone())
+        .collect();
+    let due = delivery::take(tx, &channels, &busy, room.limit, now).await?;
+    let mut taking = Taking {
+        room: room.clone(),
+        ..Taking::default()
+    };
+    taking.batch.found = due.len();
+    for (delivery, frozen) in due {
+        match taking.has_room(kernel, &delivery) {
+            Some(ability) => taking.take(kernel, delivery, frozen, &ability, now),
+            None => taking.batch.left += 1,
+        }
+    }
+    delivery::put(tx, &taking.put.iter().collect::<Vec<_>>()).await?;
+    delivery_attempt::insert(tx, &taking.attempts).await?;
+    record(tx, &taking.log, &[], now).await?;
+    for delivery in taking
+        .put
+        .iter()
+        .filter(|delivery| delivery.course.state == State::Held)
+    {
+        taking.batch.held += 1;
+        alert_in(tx, kernel, delivery, Alert::Held, now).await?;
+    }
+    Ok(taking.batch)
+}
+
+/// The channels that this server has, that have room, and that nobody has paused.
+async fn open_channels(tx: &mut Tx, room: &Room) -> Result<Vec<String>> {
     let paused = pause::of_channels(tx).await?;
     let is_paused = |channel: &str| {
         paused.iter().any(|pause| match pause.scope {
@@ -73,73 +110,81 @@ pub(crate) async fn take_batch(
             _ => false,
         })
     };
-    let open = |(channel, (_, room)): &(&String, &(Ability, usize))| *room > 0 && !is_paused(channel);
-    let channels: Vec<String> = room
+    let open = room
         .channels
         .iter()
-        .filter(open)
-        .map(|(name, _)| name.clone())
-        .collect();
-    if channels.is_empty() {
-        return Ok(TakenBatch::default());
+        .filter(|(channel, (_, room))| *room > 0 && !is_paused(channel));
+    Ok(open.map(|(channel, _)| channel.clone()).collect())
+}
+
+fn is_full(kernel: &Kernel, destination: &str, n: usize) -> bool {
+    let channel = destination.split(':').next().unwrap_or_default();
+    n >= kernel.config.outbox.room_of(channel)
+}
+
+/// What a transaction takes, and has to write.
+#[derive(Default)]
+struct Taking {
+    room: Room,
+    batch: TakenBatch,
+    put: Vec<Delivery>,
+    log: Vec<NewEntry>,
+    attempts: Vec<DeliveryAttempt>,
+}
+
+impl Taking {
+    /// What the delivery's channel can promise, where one more message may be on its way there.
+    fn has_room(&self, kernel: &Kernel, delivery: &Delivery) -> Option<Ability> {
+        let (ability, left) = self.room.channels.get(&delivery.channel)?;
+        let on_its_way = self
+            .room
+            .in_flight
+            .get(&delivery.destination)
+            .copied()
+            .unwrap_or(0);
+        (*left > 0 && !is_full(kernel, &delivery.destination, on_its_way)).then_some(*ability)
     }
-    let channel_of = |destination: &str| destination.split(':').next().unwrap_or_default().to_owned();
-    let is_full = |destination: &str, n: usize| n >= outbox.room_of(&channel_of(destination));
-    let mut in_flight = room.in_flight.clone();
-    let busy: Vec<String> = in_flight
-        .iter()
-        .filter(|(destination, n)| is_full(destination, **n))
-        .map(|(destination, _)| destination.clone())
-        .collect();
-    let due = delivery::take(tx, &channels, &busy, room.limit, now).await?;
-    let mut rooms = room.channels.clone();
-    let mut batch = TakenBatch {
-        found: due.len(),
-        ..TakenBatch::default()
-    };
-    let (mut put, mut log, mut attempts) = (Vec::new(), Vec::new(), Vec::new());
-    for (mut delivery, frozen) in due {
-        let on_its_way = in_flight.entry(delivery.destination.clone()).or_default();
-        let Some((ability, left)) = rooms.get_mut(&delivery.channel).filter(|(_, left)| *left > 0) else {
-            batch.left += 1;
-            continue;
-        };
-        if is_full(&delivery.destination, *on_its_way) {
-            batch.left += 1;
-            continue;
-        }
+
+    /// Takes the next step with a delivery.
+    fn take(
+        &mut self,
+        kernel: &Kernel,
+        mut delivery: Delivery,
+        frozen: FrozenRow,
+        ability: &Ability,
+        now: Timestamp,
+    ) {
         if delivery.course.run_out() {
-            batch.in_doubt += 1;
-            attempts.push(lost_attempt(&delivery));
+            self.batch.in_doubt += 1;
+            self.attempts.push(lost_attempt(&delivery));
             let details = json!({ "words": NO_RECORD, "attempt": delivery.course.attempts });
-            log.push(entry(Action::DeliveryUnknown, DISPATCHER, &delivery, details));
+            self.log
+                .push(entry(Action::DeliveryUnknown, DISPATCHER, &delivery, details));
         }
         let step = delivery.course.step(ability, now);
-        delivery.course.take(step, now, outbox.lease_ms);
+        delivery.course.take(step, now, kernel.config.outbox.lease_ms);
         match step {
-            Step::Send => log.push(sending_entry(&delivery)),
-            Step::Hold => {
-                batch.held += 1;
-                log.push(held_entry(&delivery));
-                alert_in(tx, kernel, &delivery, Alert::Held, now).await?;
-            }
+            Step::Send => self.log.push(sending_entry(&delivery)),
+            Step::Hold => self.log.push(held_entry(&delivery)),
             Step::Skip | Step::LookUp | Step::Wait(_) => {}
         }
         if matches!(step, Step::Send | Step::LookUp) {
-            (*on_its_way, *left) = (*on_its_way + 1, *left - 1);
-            let delivery = delivery.clone();
-            batch.work.push(Taken {
-                delivery,
+            *self
+                .room
+                .in_flight
+                .entry(delivery.destination.clone())
+                .or_default() += 1;
+            if let Some((_, left)) = self.room.channels.get_mut(&delivery.channel) {
+                *left -= 1;
+            }
+            self.batch.work.push(Taken {
+                delivery: delivery.clone(),
                 frozen,
                 step,
             });
         }
-        put.push(delivery);
+        self.put.push(delivery);
     }
-    delivery::put(tx, &put.iter().collect::<Vec<_>>()).await?;
-    delivery_attempt::insert(tx, &attempts).await?;
-    record(tx, &log, &[], now).await?;
-    Ok(batch)
 }
 
 fn lost_attempt(delivery: &Delivery) -> DeliveryAttempt {
@@ -164,7 +209,7 @@ fn sending_entry(delivery: &Delivery) -> NewEntry {
     entry(Action::DeliverySending, DISPATCHER, delivery, details)
 }
 
-pub(crate) fn held_entry(delivery: &Delivery) -> NewEntry {
+fn held_entry(delivery: &Delivery) -> NewEntry {
     let details = json!({
         "token": delivery.token, "attempt": delivery.course.attempts,
         "why": "it may have been sent, and the channel can neither tell nor take it once only",

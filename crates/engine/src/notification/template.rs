@@ -73,7 +73,7 @@ pub(crate) fn render(path: &'static str, template: &str, values: &Value) -> Refu
         text: Vec::new(),
         max,
     };
-    compiled.render_to_write(values, &mut out).map_err(refused)?;
+    compiled.render_captured_to(values, &mut out).map_err(refused)?;
     Ok(String::from_utf8_lossy(&out.text).into_owned())
 }
 

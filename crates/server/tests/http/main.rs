@@ -12,6 +12,7 @@ mod connections;
 mod events;
 mod hostile;
 mod intake;
+mod notifications;
 mod openapi;
 mod problems;
 mod site;
