@@ -6,6 +6,7 @@ use crate::Args;
 use crate::baseline;
 use crate::growth;
 use crate::http;
+use crate::outbox;
 use crate::report::Report;
 use crate::seed::{Seed, fill};
 use crate::site::{Site, connect, create_database, drop_database};
@@ -88,6 +89,8 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
     .await?;
     pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     http::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    let site = Site::postgres(args, cluster).await?;
+    outbox::figures(args, site, "postgres", report, &[SIMPLE_UPDATE]).await?;
     growth::postgres(args, cluster, report).await
 }
 
@@ -172,7 +175,8 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
     submits(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
     lifecycles(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
     pick_ups(args, Site::sqlite(args).await?, "sqlite", report).await?;
-    http::figures(args, Site::sqlite(args).await?, "sqlite", report).await
+    http::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    outbox::figures(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await
 }
 
 fn depths(quick: bool) -> Vec<(u64, u32)> {
