@@ -10,6 +10,7 @@ use docket_core::{Refusal, Refused};
 use docket_engine::OutboxConfig;
 use docket_notify::{Abilities, Channel, Channels, Found, Frozen, Lookup, Sent, Words};
 use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
 
 /// What a provider does with the next message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,10 @@ pub enum Say {
     Truth,
     /// Nothing that makes sense.
     Nonsense,
+    /// What it knows, when it is let go on.
+    TruthLater,
+    /// That it knows nothing, whatever it knows, when it is let go on.
+    NothingLater,
 }
 
 /// A message that a provider took.
@@ -63,6 +68,7 @@ struct Book {
 pub struct Provider {
     kind: ChannelKind,
     book: Mutex<Book>,
+    gate: Semaphore,
 }
 
 impl Provider {
@@ -74,6 +80,7 @@ impl Provider {
         Arc::new(Self {
             kind,
             book: Mutex::new(book),
+            gate: Semaphore::new(0),
         })
     }
 
@@ -118,6 +125,11 @@ impl Provider {
     /// Forgets everything it took.
     pub fn forget(&self) {
         self.book().ledger.clear();
+    }
+
+    /// Lets one of those go on that wait for it, the first first.
+    pub fn go_on(&self) {
+        self.gate.add_permits(1);
     }
 
     /// Changes what it can promise.
@@ -202,24 +214,37 @@ impl Channel for Provider {
 
     fn lookup<'a>(&'a self, token: &'a DeliveryToken) -> BoxFuture<'a, Found> {
         Box::pin(async move {
-            let mut book = self.book();
-            book.lookups += 1;
-            if book.says.pop_front() == Some(Say::Nonsense) {
-                return Found::Unknown {
+            let say = {
+                let mut book = self.book();
+                book.lookups += 1;
+                book.says.pop_front().unwrap_or(Say::Truth)
+            };
+            if matches!(say, Say::TruthLater | Say::NothingLater) {
+                self.gate.acquire().await.unwrap().forget();
+            }
+            match say {
+                Say::Nonsense => Found::Unknown {
                     retry_after: None,
                     words: words("500 what?"),
-                };
-            }
-            match book.ledger.iter().any(|known| known.token == token.as_str()) {
-                true => Found::Found {
+                },
+                Say::Truth | Say::TruthLater if self.knows(token) => Found::Found {
                     id: receipt(token),
                     words: words("it is here"),
                 },
-                false => Found::Absent {
+                Say::Truth | Say::TruthLater | Say::NothingLater => Found::Absent {
                     words: words("never heard of it"),
                 },
             }
         })
+    }
+}
+
+impl Provider {
+    fn knows(&self, token: &DeliveryToken) -> bool {
+        self.book()
+            .ledger
+            .iter()
+            .any(|known| known.token == token.as_str())
     }
 }
 

@@ -235,6 +235,33 @@ on_both! {
         other.assert_healthy().await;
     }
 
+    async fn the_late_word_of_one_who_lost_the_hold_counts_for_nothing(world: &World) {
+        let provider = &world.providers.webhook;
+        provider.plays([Play::AcceptInSilence]);
+        provider.says([Say::NothingLater, Say::TruthLater]);
+        let id = world.deliver("CL-1", HOOK).await;
+        world.dispatch().await;
+        let mut asking = Vec::new();
+        for n in 1..=2 {
+            // The first asks and falls silent; when its hold is over, another one asks.
+            world.pass_ms(61_000);
+            let engine = world.engine.clone();
+            asking.push(tokio::spawn(async move { engine.dispatcher_run_once().await.unwrap() }));
+            while provider.lookups() < n {
+                tokio::task::yield_now().await;
+            }
+        }
+        provider.go_on();
+        asking.remove(0).await.unwrap();
+        assert_eq!(world.delivery_state(id).await, "unknown", "what the first says comes too late");
+        assert_eq!(world.tries(id).await, ["send unknown"]);
+        provider.go_on();
+        asking.remove(0).await.unwrap();
+        world.dispatch().await;
+        assert_eq!(world.tries(id).await, ["send unknown", "lookup found"]);
+        assert_eq!(provider.told(HOOK), 1);
+    }
+
     async fn alerts_are_told_where_that_is_configured_and_raise_no_further_ones(world: &World) {
         let settings = WorldConfig { alerts: vec![MAIL.to_owned()], ..WorldConfig::default() };
         let other = world.beside(&settings).await;

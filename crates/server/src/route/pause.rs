@@ -51,7 +51,10 @@ fn target(body: &wire::PauseSet) -> ApiResult<PauseTarget> {
     };
     match body.scope {
         wire::PauseScope::All if body.id.is_some() => superfluous("id"),
-        wire::PauseScope::All | wire::PauseScope::Pipeline | wire::PauseScope::Collection | wire::PauseScope::Channel
+        wire::PauseScope::All
+        | wire::PauseScope::Pipeline
+        | wire::PauseScope::Collection
+        | wire::PauseScope::Channel
             if body.tenant_id.is_some() =>
         {
             superfluous("tenantId")
