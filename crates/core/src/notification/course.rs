@@ -8,6 +8,9 @@ use crate::notify::OnUnknown;
 use crate::random::Random;
 use crate::refusal::{Refusal, Refused};
 
+/// How many more tries what is in doubt has, after what is not would be failed.
+const LAST_QUESTIONS: u32 = 5;
+
 /// What a channel can promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ability {
@@ -293,19 +296,14 @@ impl Course {
             State::Pending if self.doubtful => State::Unknown,
             state => state,
         };
-        if self.failures >= policy.failures_max {
-            self.run_out_of_tries(now);
-        }
-    }
-
-    fn run_out_of_tries(&mut self, now: Timestamp) {
         match self.state {
-            // A last look at what the provider knows; where that gives nothing, a person has to say (rule N8).
-            State::Unknown | State::Reconciling if self.failures > 2 * self.attempts.max(10) => {
+            // Some more questions, and then a person has to say (rule N8).
+            State::Unknown | State::Reconciling if self.failures >= policy.failures_max + LAST_QUESTIONS => {
                 (self.state, self.due) = (State::Held, None);
             }
             State::Unknown | State::Reconciling => {}
-            _ => self.give_up(now),
+            _ if self.failures >= policy.failures_max => self.give_up(now),
+            _ => {}
         }
     }
 

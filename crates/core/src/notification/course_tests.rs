@@ -206,6 +206,26 @@ fn a_provider_that_never_answers_leaves_it_to_a_person() {
 }
 
 #[test]
+fn what_is_resent_by_policy_is_not_resent_for_ever() {
+    let mut course = Course::new(NOW);
+    for sends in 0..100 {
+        match course.step(&NEITHER_RESENDS, NOW) {
+            Step::Send => course.take(Step::Send, NOW, 30_000),
+            step => {
+                assert_eq!(
+                    (step, course.state),
+                    (Step::Skip, State::Held),
+                    "after {sends} sends"
+                );
+                return;
+            }
+        }
+        course = answered(course, UNCLEAR);
+    }
+    panic!("it is sent for ever");
+}
+
+#[test]
 fn a_row_marked_sent_is_confirmed_or_cleared_and_requeued() {
     let mut course = told();
     course.reconcile(NOW.plus_ms(9)).unwrap();
