@@ -1,7 +1,7 @@
 //! `docket.toml`: what it may say. Every key is optional, and one that is not known is refused: a misspelt limit that is silently
 //! left out would be worse than a server that does not start.
 //!
-//! Sections of parts that are not built yet (channels, compat) are read as strictly, and kept.
+//! Sections of parts that are not built yet (channels, compat: the outbox asks for its channels when they are there) are read as strictly, and kept.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,6 +31,7 @@ pub(crate) struct File {
     pub(crate) files: Files,
     pub(crate) retention: Retention,
     pub(crate) channels: Channels,
+    pub(crate) outbox: Outbox,
     pub(crate) compat: Compat,
 }
 
@@ -202,6 +203,16 @@ pub(crate) struct Webhook {
 #[expect(dead_code, reason = "read strictly now, used by the notifications to come")]
 pub(crate) struct FileChannel {
     pub(crate) path: PathBuf,
+}
+
+/// `[outbox]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Outbox {
+    pub(crate) lease_seconds: Option<u32>,
+    pub(crate) per_channel: Option<u32>,
+    pub(crate) per_destination: Option<u32>,
+    pub(crate) alerts: Vec<String>,
 }
 
 /// `[compat]`

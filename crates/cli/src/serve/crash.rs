@@ -22,7 +22,11 @@ impl FromStr for CrashAt {
             "after_intent" => DeliveryPoint::AfterIntent,
             "after_accepted" => DeliveryPoint::AfterAccepted,
             "before_mark" => DeliveryPoint::BeforeMark,
-            _ => return Err("is after_intent, after_accepted or before_mark, and :N for the Nth time".to_owned()),
+            _ => {
+                return Err(
+                    "is after_intent, after_accepted or before_mark, and :N for the Nth time".to_owned(),
+                );
+            }
         };
         let time = time.parse().map_err(|_| "ends with a number".to_owned())?;
         Ok(Self { point, time })
