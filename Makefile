@@ -24,7 +24,7 @@ demo: ## Build Docket and show it at work in the terminal (ARGS=... is passed on
 	cargo run --release --locked -p docket-cli -- demo $(ARGS)
 
 test: check ## Every check, then every test on SQLite and on a throw-away PostgreSQL
-	@scripts/setup postgres promtool pyjwt curl schemathesis
+	@scripts/setup postgres promtool pyjwt curl schemathesis channels
 	scripts/with-postgres cargo test --workspace --locked
 	scripts/schemathesis --seed 1 --examples 15
 
