@@ -10,6 +10,9 @@ use futures_util::future::BoxFuture;
 
 use crate::{Found, Sent};
 
+/// No channel's send or lookup takes longer, whatever its time-out is set to.
+pub const SEND_MAX: Duration = Duration::from_secs(150);
+
 /// One way to tell somebody.
 pub trait Channel: fmt::Debug + Send + Sync + 'static {
     /// Which way it is.
@@ -22,7 +25,7 @@ pub trait Channel: fmt::Debug + Send + Sync + 'static {
     /// long as the configuration is the same. Refused for a recipient of another channel.
     fn render(&self, message: &Message, recipient: &Recipient, token: &DeliveryToken) -> Refused<Frozen>;
 
-    /// Sends what was frozen, once. It ends within the channel's time-out. Dropped in the middle, it may have sent.
+    /// Sends what was frozen, once. It ends within [`SEND_MAX`]. Dropped in the middle, it may have sent.
     fn send<'a>(&'a self, frozen: &'a Frozen) -> BoxFuture<'a, Sent>;
 
     /// Asks whether something was sent under this token. A channel whose abilities name no lookup answers
@@ -75,6 +78,11 @@ impl Channels {
             all.0.push(channel);
         }
         all
+    }
+
+    /// The kinds there are.
+    pub fn kinds(&self) -> Vec<ChannelKind> {
+        self.0.iter().map(|channel| channel.kind()).collect()
     }
 
     /// The channel of this kind, if the deployment has one.

@@ -122,10 +122,18 @@ idempotency_hours = 48
 url = "smtp://user:password@host:587"
 from = "Docket <docket@example.com>"
 on_unknown = "hold"
+starttls = "required"
+ca_file = "ca.pem"
+timeout_seconds = 20
 [channels.webhook]
 secret = "whsec_1"
+previous_secrets = ["whsec_0"]
 allow_private = false
 lookup_url = "https://receiver.example/lookup"
+lookup_lag_seconds = 5
+idempotent_hours = 24
+on_unknown = "hold"
+ca_file = "ca.pem"
 timeout_seconds = 15
 [channels.file]
 path = "outbox.jsonl"

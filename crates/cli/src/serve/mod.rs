@@ -100,7 +100,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let state = AppState::new(engine.clone(), access, server);
     let routes = docket_server::router(state.clone())
         .merge(Router::new().route("/metrics", get(metrics::scrape).with_state(metrics)));
-    tracing::info!(%address, database = config.target.describe(), "serving");
+    tracing::info!(%address, database = config.target.describe(), channels = ?config.channels.kinds(), "serving");
     let told_to_stop = async {
         stop::stopped(stopping).await;
         engine.stop_claims();

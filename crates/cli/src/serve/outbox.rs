@@ -13,6 +13,7 @@ const LEASE_SECONDS_MAX: u32 = 3_600;
 pub(super) fn outbox(config: &Config, crash_at: Option<CrashAt>) -> Result<OutboxConfig> {
     let file = &config.file.outbox;
     let mut outbox = OutboxConfig {
+        channels: config.channels.clone(),
         alerts: file.alerts.clone(),
         probe: crash_at.map(CrashAt::probe),
         ..OutboxConfig::default()
