@@ -24,7 +24,7 @@ demo: ## Build Docket and show it at work in the terminal (ARGS=... is passed on
 	cargo run --release --locked -p docket-cli -- demo $(ARGS)
 
 test: check ## Every check, then every test on SQLite and on a throw-away PostgreSQL
-	@scripts/setup postgres promtool pyjwt curl schemathesis channels
+	@scripts/setup postgres promtool pyjwt moto curl openssl schemathesis channels
 	scripts/with-postgres cargo test --workspace --locked
 	scripts/schemathesis --seed 1 --examples 15
 
@@ -50,7 +50,7 @@ check:
 
 kill-outbox: ## Kill 200 servers on the way of a message, on each database (ARGS=SEED)
 	@scripts/setup rust cc postgres
-	DOCKET_OUTBOX_ROUNDS=200 DOCKET_OUTBOX_SEED=$(or $(ARGS),1) scripts/with-postgres cargo test --locked -p docket-cli --test serve_outbox
+	DOCKET_OUTBOX_ROUNDS=200 DOCKET_OUTBOX_SEED=$(or $(ARGS),1) scripts/with-postgres cargo test --locked -p docket-cli --test serve outbox
 
 mutate-outbox: ## Break the outbox in one place after the other; the suite has to notice (ARGS='no-intent no-fence')
 	@scripts/setup rust cc postgres python
@@ -58,6 +58,7 @@ mutate-outbox: ## Break the outbox in one place after the other; the suite has t
 
 bench: ## Measure on SQLite and on a throw-away PostgreSQL (ARGS=--quick takes two minutes)
 	@scripts/setup rust cc postgres
+	cargo build --release --locked -p docket-cli
 	scripts/with-postgres --bench cargo run --release -p docket-bench --locked -- $(ARGS)
 
 fmt: ## Format the Rust sources

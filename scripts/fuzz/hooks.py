@@ -11,12 +11,13 @@ from schemathesis.core.parameters import ParameterLocation
 assert transport._carries_data(b"data: {}"), "another version of Schemathesis than requirements.txt names"
 transport._carries_data = lambda _block: True
 
+WAITING = {"claim", "review_pop", "review_pop_for"}
 
 
 @schemathesis.hook
 def before_call(_ctx, case, _kwargs):
-    """A claim may wait for a minute, and there is nothing to learn from that."""
-    body = case.body if operation_id(case) == "claim" and isinstance(case.body, dict) else {}
+    """A claim or a pop may wait for a minute, and there is nothing to learn from that."""
+    body = case.body if operation_id(case) in WAITING and isinstance(case.body, dict) else {}
     wait = body.get("waitSeconds")
     if isinstance(wait, (int, float)) and 0.2 < wait <= 60:
         body["waitSeconds"] = 0.2
@@ -26,7 +27,7 @@ def operation_id(case):
     return case.operation.definition.raw.get("operationId")
 
 
-BATCHES = {"submit", "heartbeat", "complete", "fail", "release"}
+BATCHES = {"submit", "heartbeat", "complete", "fail", "release", "review_commit", "review_commit_for", "review_entries"}
 
 
 @schemathesis.check

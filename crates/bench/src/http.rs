@@ -3,20 +3,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use docket_access::{Access, AccessConfig};
 use docket_client::Client;
 use docket_core::access::Role;
-use docket_core::scope::Operator;
-use docket_engine::NewKey;
-use docket_server::{AppState, ServerConfig};
 use docket_wire::job::{Claim, ClaimedJob, Complete};
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use crate::Args;
 use crate::measure::{Latencies, Measured, Run, measure};
 use crate::report::Report;
 use crate::seed::{Seed, fill};
+use crate::served::Served;
 use crate::site::{PIPELINE, Site};
 use crate::work;
 
@@ -31,7 +26,7 @@ pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut 
         return site.close().await;
     }
     site.start_background().await?;
-    for batch in [1, 10, 100] {
+    for (batch, cost_at_most) in [(1, None), (10, Some(40.0)), (100, Some(15.0))] {
         let jobs = if args.quick { 60_000 } else { 200_000 };
         let seed = || Seed {
             lanes: LANES,
@@ -46,29 +41,16 @@ pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut 
         let name = format!("{on}: claim+complete {ASKED}, {CONNECTIONS}×{batch}");
         let measured = drain(&site, &name, batch, args.window()).await?;
         report.add(&name, &measured, None, &[&direct]);
+        if let Some(at_most) = cost_at_most {
+            report.cost(&name, &direct, at_most);
+        }
     }
     site.close().await
 }
 
 async fn drain(site: &Site, name: &str, batch: u32, window: Duration) -> Result<Measured> {
-    let key = NewKey {
-        role: Role::Worker,
-        tenant: None,
-        subject: "bench".to_owned(),
-    };
-    let key = site.engine.key_create(&Operator::system(), key).await?.key;
-    let access = Access::new(site.engine.clone(), AccessConfig::default())?;
-    let state = AppState::new(site.engine.clone(), access, ServerConfig::default());
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let client = Client::new(
-        format!("http://{}", listener.local_addr()?),
-        Some(key.reveal().to_owned()),
-    )?;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let routes = docket_server::router(state.clone());
-    let server = tokio::spawn(async move {
-        docket_server::serve(listener, state, routes, async { drop(stopped.await) }).await;
-    });
+    let served = Served::start(site).await?;
+    let client = served.client(site, Role::Worker, None, "bench").await?;
     let measured = measure(name, window, |run| {
         (0..CONNECTIONS)
             .map(|worker| drain_one(client.clone(), run.clone(), worker, batch))
@@ -76,8 +58,7 @@ async fn drain(site: &Site, name: &str, batch: u32, window: Duration) -> Result<
     })
     .await?;
     drop(client);
-    drop(stop);
-    server.await?;
+    served.stop().await?;
     Ok(measured)
 }
 

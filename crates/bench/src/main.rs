@@ -9,9 +9,13 @@ mod growth;
 mod http;
 mod measure;
 mod outbox;
+mod process;
 mod report;
+mod review;
+mod review_http;
 mod scenario;
 mod seed;
+mod served;
 mod site;
 mod work;
 
@@ -70,6 +74,9 @@ async fn main() -> Result<()> {
     scenario::sqlite(&args, &mut report)
         .await
         .context("the scenarios on SQLite")?;
+    process::facts(&args, &mut report)
+        .await
+        .context("the program itself")?;
     println!("{}", report.table());
     report.write_json(&args.json)?;
     println!("Also as JSON in {}.", args.json.display());

@@ -23,6 +23,8 @@ pub(crate) struct Measured {
 pub(crate) struct Run {
     over: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
+    /// When something was last done, in microseconds since `began`.
+    last_us: Arc<AtomicU64>,
     began: Instant,
 }
 
@@ -33,6 +35,13 @@ impl Run {
 
     pub(crate) fn add(&self, n: usize) {
         self.done.fetch_add(n as u64, Ordering::Relaxed);
+        let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.last_us.fetch_max(now_us, Ordering::Relaxed);
+    }
+
+    /// From the beginning until something was last done: finding out that there is nothing left is no work.
+    fn took(&self) -> Duration {
+        Duration::from_micros(self.last_us.load(Ordering::Relaxed).max(1))
     }
 
     /// Ends the run early: there is nothing left to do.
@@ -70,6 +79,7 @@ where
     let run = Run {
         over: Arc::default(),
         done: Arc::default(),
+        last_us: Arc::default(),
         began: Instant::now(),
     };
     let mut set = JoinSet::new();
@@ -87,13 +97,12 @@ where
     while let Some(task) = set.join_next().await {
         all.0.add(task??.0)?;
     }
-    let took = run.began.elapsed();
     timer.abort();
     bar.finish_and_clear();
     let done = run.done.load(Ordering::Relaxed);
     let ms = |quantile| all.0.value_at_quantile(quantile) as f64 / 1000.0;
     Ok(Measured {
-        per_second: done as f64 / took.as_secs_f64(),
+        per_second: done as f64 / run.took().as_secs_f64(),
         p50_ms: ms(0.5),
         p99_ms: ms(0.99),
         done,

@@ -24,6 +24,29 @@ pub(crate) struct Figure {
     pub(crate) ratios: BTreeMap<String, f64>,
 }
 
+/// Something that is not counted by the second, with what it may be at the most.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Fact {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+    pub(crate) at_most: f64,
+}
+
+impl Fact {
+    fn line(&self) -> String {
+        let Self {
+            name,
+            value,
+            unit,
+            at_most,
+        } = self;
+        let verdict = if value <= at_most { "within" } else { "MISSES" };
+        format!("{name}: {value:.1} {unit} ({verdict} the bar of {at_most} {unit})")
+    }
+}
+
 /// All figures of a run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,6 +54,7 @@ pub(crate) struct Report {
     quick: bool,
     cores: usize,
     figures: Vec<Figure>,
+    facts: Vec<Fact>,
 }
 
 impl Report {
@@ -40,6 +64,29 @@ impl Report {
             quick,
             cores,
             figures: Vec::new(),
+            facts: Vec::new(),
+        }
+    }
+
+    /// Adds a fact.
+    pub(crate) fn fact(&mut self, fact: Fact) {
+        println!("{}", fact.line());
+        self.facts.push(fact);
+    }
+
+    /// What one figure costs beside another, as a part of it.
+    pub(crate) fn cost(&mut self, name: &str, beside: &str, at_most: f64) {
+        let per_second = |name: &str| {
+            let figure = self.figures.iter().find(|figure| figure.name == name)?;
+            Some(figure.per_second)
+        };
+        if let (Some(with), Some(without)) = (per_second(name), per_second(beside)) {
+            self.fact(Fact {
+                name: format!("{name}, what that costs"),
+                value: (1.0 - with / without) * 100.0,
+                unit: "%",
+                at_most,
+            });
         }
     }
 
@@ -93,7 +140,8 @@ impl Report {
                 Cell::new(ratios(figure)),
             ]);
         }
-        table.to_string()
+        let facts = self.facts.iter().map(|fact| format!("\n{}", fact.line()));
+        format!("{table}{}", facts.collect::<String>())
     }
 
     pub(crate) fn write_json(&self, path: &Path) -> Result<()> {

@@ -8,6 +8,8 @@ use crate::growth;
 use crate::http;
 use crate::outbox;
 use crate::report::Report;
+use crate::review;
+use crate::review_http;
 use crate::seed::{Seed, fill};
 use crate::site::{Site, connect, create_database, drop_database};
 use crate::work;
@@ -33,7 +35,8 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
             short(jobs),
             short(u64::from(lanes))
         );
-        if !args.wants(&label) {
+        let shapes = shapes(args, &label);
+        if shapes.is_empty() {
             continue;
         }
         let mut site = Site::postgres(args, cluster).await?;
@@ -47,7 +50,7 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
         )
         .await?;
         site.start_background().await?;
-        for (workers, batch) in shapes(args.quick) {
+        for (workers, batch) in shapes {
             if jobs < 1_000_000 {
                 fill(
                     &site,
@@ -89,6 +92,8 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
     .await?;
     pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     http::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    review::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    review_http::figure(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     let site = Site::postgres(args, cluster).await?;
     outbox::figures(args, site, "postgres", report, &[SIMPLE_UPDATE]).await?;
     growth::postgres(args, cluster, report).await
@@ -134,7 +139,8 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
             short(jobs),
             short(u64::from(lanes))
         );
-        if !args.wants(&label) {
+        let shapes = shapes(args, &label);
+        if shapes.is_empty() {
             continue;
         }
         let mut site = Site::sqlite(args).await?;
@@ -148,7 +154,7 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
         )
         .await?;
         site.start_background().await?;
-        for (workers, batch) in shapes(args.quick) {
+        for (workers, batch) in shapes {
             if jobs < 1_000_000 {
                 fill(
                     &site,
@@ -176,6 +182,8 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
     lifecycles(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
     pick_ups(args, Site::sqlite(args).await?, "sqlite", report).await?;
     http::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    review::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    review_http::figure(args, Site::sqlite(args).await?, "sqlite", report).await?;
     outbox::figures(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await
 }
 
@@ -189,12 +197,17 @@ fn depths(quick: bool) -> Vec<(u64, u32)> {
         .collect()
 }
 
-fn shapes(quick: bool) -> Vec<(usize, u32)> {
-    if quick {
-        vec![(16, 1), (4, 50)]
+/// The shapes of load that are wanted of a scenario: workers and the jobs of each claim.
+fn shapes(args: &Args, label: &str) -> Vec<(usize, u32)> {
+    let all: &[(usize, u32)] = if args.quick {
+        &[(16, 1), (4, 50)]
     } else {
-        vec![(1, 1), (16, 1), (4, 10), (4, 50), (16, 50), (2, 500)]
-    }
+        &[(1, 1), (16, 1), (4, 10), (4, 50), (16, 50), (2, 500)]
+    };
+    all.iter()
+        .copied()
+        .filter(|(workers, batch)| args.wants(&format!("{label}, {workers}×{batch}")))
+        .collect()
 }
 
 /// A number as people say it: 10k, 1M.

@@ -5,12 +5,17 @@ mod otlp;
 
 use std::io::IsTerminal as _;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry};
+
+use crate::target::variable;
+
+/// What is logged where nothing else is said.
+const LEVELS: &str = "info";
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -33,6 +38,23 @@ pub(crate) struct LogArgs {
     pub(crate) log_format: Option<LogFormat>,
 }
 
+impl LogArgs {
+    /// Starts logging. Flags win over the environment, the environment over what the file says.
+    pub(crate) fn start(&self, levels: Option<&str>, format: Option<LogFormat>) -> Result<Logs> {
+        let said = self.log.clone().or_else(|| variable("DOCKET_LOG"));
+        let levels = said.as_deref().or(levels).unwrap_or(LEVELS);
+        let format = match (self.log_format, variable("DOCKET_LOG_FORMAT")) {
+            (Some(format), _) => Some(format),
+            (None, Some(word)) => match <LogFormat as clap::ValueEnum>::from_str(&word, true) {
+                Ok(format) => Some(format),
+                Err(_) => bail!("DOCKET_LOG_FORMAT is '{word}'; use pretty or json"),
+            },
+            (None, None) => format,
+        };
+        start(levels, format)
+    }
+}
+
 type BoxedLayer = Box<dyn tracing_subscriber::Layer<Registry> + Send + Sync>;
 
 /// Logging under way; what is left to be sent is sent when it is dropped.
@@ -41,8 +63,7 @@ pub(crate) struct Logs {
     _traces: Option<otlp::Traces>,
 }
 
-/// Starts logging.
-pub(crate) fn start(levels: &str, format: Option<LogFormat>) -> Result<Logs> {
+fn start(levels: &str, format: Option<LogFormat>) -> Result<Logs> {
     let levels = parse(levels)?;
     // Other people's parts speak up from a warning on, unless they are asked to.
     let levels = match levels.default_level() {

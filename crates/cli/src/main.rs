@@ -7,11 +7,14 @@
 //! Deliberately absent: rules and SQL. A command opens the engine or asks a server.
 
 mod audit;
+mod backfill;
+mod bench;
 mod collections;
 mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod insights;
 mod items;
 mod jobs;
 mod keys;
@@ -21,6 +24,8 @@ mod notifications;
 mod pauses;
 mod pipelines;
 mod remote;
+mod reviewers;
+mod reviews;
 mod screen;
 mod serve;
 mod target;
@@ -34,7 +39,7 @@ use clap::{Parser, Subcommand};
 
 /// One durable queue for work that machines do and people check.
 #[derive(Debug, Parser)]
-#[command(name = "docket", version, about, propagate_version = true)]
+#[command(name = "docket", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -44,6 +49,13 @@ struct Cli {
 enum Command {
     /// Take the log out with its proof, and prove it
     Audit(audit::Args),
+    /// Move an existing queue in: from JSON lines, or from a PostgreSQL table
+    Backfill(Box<backfill::Args>),
+    /// Put a load on a server, and measure it
+    ///
+    /// Items are submitted, then claimed and completed, in batches over several connections. It takes an admin's key, and makes a
+    /// pipeline and tenants of its own, named docket-bench. No job is left behind; the items and their log stay.
+    Bench(bench::Args),
     /// Show Docket at work: tenants, lanes, leases, a dead worker, a failed step
     Demo(demo::Args),
     /// Recount every limit, position and counter against the rows
@@ -72,12 +84,18 @@ enum Command {
     Pauses(pauses::ListArgs),
     /// Submit items, find them, see what became of them
     Items(items::Args),
+    /// Decide on what machines have done, the most urgent first
+    Reviews(reviews::Args),
+    /// Who reviews, and how much they may hold
+    Reviewers(reviewers::Args),
     /// Tell people, and see what became of it
     Notifications(notifications::Args),
     /// Messages on their way, and what to do with those that are stuck
     Deliveries(notifications::DeliveriesArgs),
     /// A worker's words by hand
     Jobs(jobs::Args),
+    /// What decided reviews tell of the machine, of the reviewers and of deadlines
+    Insights(insights::Args),
     /// Print a script that completes our commands in a shell
     Completions(completions::Args),
 }
@@ -93,6 +111,8 @@ fn main() -> ExitCode {
     let ended = runtime.block_on(async {
         match &cli.command {
             Command::Audit(args) => audit::run(args).await,
+            Command::Backfill(args) => backfill::run(args).await,
+            Command::Bench(args) => bench::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Doctor(args) => doctor::run(args).await,
             Command::Migrate(args) => migrate::run(args).await,
@@ -106,9 +126,12 @@ fn main() -> ExitCode {
             Command::Resume(args) => pauses::resume(args).await,
             Command::Pauses(args) => pauses::list(args).await,
             Command::Items(args) => items::run(args).await,
+            Command::Reviews(args) => reviews::run(args).await,
+            Command::Reviewers(args) => reviewers::run(args).await,
             Command::Notifications(args) => notifications::run(args).await,
             Command::Deliveries(args) => notifications::deliveries(args).await,
             Command::Jobs(args) => jobs::run(args).await,
+            Command::Insights(args) => insights::run(args).await,
             Command::Completions(args) => completions::run(args),
             Command::Serve(args) => serve::run(args).await,
         }
@@ -126,7 +149,7 @@ fn complain(error: &anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     let mut said = target::without_password(&error.to_string());
     writeln!(stderr, "docket: {said}").ok();
-    for cause in error.chain().skip(1) {
+    for cause in remote::causes(error) {
         let words = target::without_password(&cause.to_string());
         // Some errors repeat their cause in their own words.
         if !said.contains(&words) {

@@ -71,6 +71,11 @@ pub(crate) struct RemoteArgs {
 }
 
 impl RemoteArgs {
+    /// A client of the same server with another key.
+    pub(crate) fn client_with(&self, key: &str) -> Result<Client> {
+        Ok(Client::new(self.server.url.clone(), Some(key.to_owned()))?)
+    }
+
     pub(crate) fn session(&self) -> Result<Session> {
         // Somebody waits for the answer: a server that is away is told of soon.
         let retry = RetryPolicy {
@@ -141,6 +146,14 @@ pub(crate) struct PageArgs {
 }
 
 impl PageArgs {
+    /// The whole list, within reason.
+    pub(crate) const fn all() -> Self {
+        Self {
+            limit: 1_000,
+            cursor: None,
+        }
+    }
+
     /// Gathers pages of the server's until there are enough.
     pub(crate) async fn gather<T>(
         &self,
@@ -224,6 +237,23 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if refused { REFUSED } else { 2 }
 }
 
+/// What brought an error about, for people. Of a server that was not reached only the last cause tells something; those before it
+/// are layers of a library.
+pub(crate) fn causes(error: &anyhow::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    let is_transport = |cause: &(dyn std::error::Error + 'static)| {
+        matches!(cause.downcast_ref(), Some(ClientError::Transport { .. }))
+    };
+    let (count, transport) = (error.chain().count(), error.chain().position(is_transport));
+    error
+        .chain()
+        .enumerate()
+        .skip(1)
+        .filter_map(move |(index, cause)| {
+            let told = transport.is_none_or(|transport| index <= transport || index + 1 == count);
+            told.then_some(cause)
+        })
+}
+
 /// What somebody can do about an error, where we know.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
     let error = error
@@ -237,6 +267,11 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
             401 => Some(
                 "name a key with DOCKET_KEY or --key; `docket keys create --data DIR` makes one".to_owned(),
             ),
+            409 => problem
+                .more
+                .get("leaseExpiresAt")
+                .and_then(|until| serde_json::from_value(until.clone()).ok())
+                .map(|until| format!("it is held until {}", moment(until))),
             403 => Some("the key's role does not allow it; use another key".to_owned()),
             500.. => problem
                 .request_id
@@ -247,5 +282,26 @@ pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
                 .map(|wait| format!("try again in {} seconds", wait.as_secs())),
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn of_a_server_that_is_away_only_what_matters_is_told() {
+        let client = Client::new("http://127.0.0.1:1", None).unwrap();
+        let retry = RetryPolicy {
+            attempts: 1,
+            base_ms: 1,
+            max_ms: 1,
+        };
+        let error = client.with_retry(retry).pauses().await.unwrap_err();
+        let error = anyhow::Error::new(error).context("the pauses cannot be listed");
+        let told: Vec<_> = causes(&error).map(ToString::to_string).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told[0], "http://127.0.0.1:1 cannot be reached");
+        assert!(told[1].to_lowercase().contains("refused"), "{told:?}");
     }
 }

@@ -112,7 +112,7 @@ impl Target {
 
 /// Refuses what is no PostgreSQL URL before the driver sees it: the driver takes other notations too, and says no more of a
 /// text that it cannot read than that it cannot.
-fn check_url(url: &str) -> Result<()> {
+pub(crate) fn check_url(url: &str) -> Result<()> {
     if ["postgres://", "postgresql://"]
         .iter()
         .any(|scheme| url.starts_with(scheme))

@@ -22,8 +22,7 @@
 //!
 //! **Invariant:** the key goes to the server that it is for, and into no log.
 //!
-//! Deliberately absent: rules. What is right is the server's word. Also absent: reviews and notifications, which come with
-//! their servers.
+//! Deliberately absent: rules. What is right is the server's word. Also absent: notifications, which come with their server.
 
 mod call;
 mod client;
@@ -38,6 +37,8 @@ pub mod worker;
 /// The types of the contract.
 pub use docket_wire as wire;
 
+pub use call::Answers;
+pub use call::insight::InsightFilter;
 pub use call::intake::ItemsFilter;
 pub use call::log::{AuditFilter, ExportFormat};
 pub use call::notification::{DeliveryFilter, NotificationFilter};

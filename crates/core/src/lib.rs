@@ -10,6 +10,7 @@ pub mod clock;
 pub mod content;
 pub mod field;
 pub mod id;
+pub mod insight;
 pub mod item;
 pub mod job;
 pub mod lane;

@@ -152,12 +152,15 @@ impl Refusal {
         }
     }
 
-    /// The same refusal, its path put below `parent` (`items[3]` and `payload` give `items[3].payload`).
+    /// The same refusal, its path put below `parent` (`items[3]` and `payload` give `items[3].payload`); an empty path is the parent.
     #[must_use]
     pub fn under(self, parent: &str) -> Self {
         match self {
             Self::Invalid { path, problem } => Self::Invalid {
-                path: format!("{parent}.{path}"),
+                path: match path.as_str() {
+                    "" => parent.to_owned(),
+                    path => format!("{parent}.{path}"),
+                },
                 problem,
             },
             other => other,

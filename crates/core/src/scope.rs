@@ -52,7 +52,7 @@ impl Operator {
     }
 }
 
-/// Somebody who reviews: one of a tenant's people, or one for whom a service speaks that has authenticated them.
+/// Somebody who reviews: one of a tenant's people, one for whom a service speaks that has authenticated them, or an operator.
 #[derive(Clone, Debug)]
 pub struct Reviewing {
     reviewer: ReviewerId,
@@ -90,6 +90,16 @@ impl Reviewing {
         }
     }
 
+    /// Somebody who runs the deployment: what the leads of every tenant may, they may.
+    pub fn by_operator(operator: &Operator, reviewer: ReviewerId) -> Self {
+        Self {
+            reviewer,
+            tenant: None,
+            actor: operator.actor.clone(),
+            is_lead: true,
+        }
+    }
+
     /// Who it is.
     pub const fn reviewer(&self) -> &ReviewerId {
         &self.reviewer
@@ -110,6 +120,36 @@ impl Reviewing {
         self.tenant
             .as_ref()
             .is_none_or(|tenant| tenant.as_str() == tenant_id)
+    }
+}
+
+/// Somebody who looks at queues without touching them: one of a tenant's people, or an operator, who sees them all.
+#[derive(Clone, Debug)]
+pub struct Watching {
+    tenant: Option<TenantId>,
+}
+
+impl Watching {
+    /// One of the tenant's people.
+    pub fn of(scope: &Scope) -> Self {
+        Self {
+            tenant: Some(scope.tenant.clone()),
+        }
+    }
+
+    /// An operator.
+    pub const fn all(_: &Operator) -> Self {
+        Self { tenant: None }
+    }
+
+    /// The one tenant whose data is theirs to see; none for everybody's.
+    pub fn tenant(&self) -> Option<&str> {
+        self.tenant.as_ref().map(TenantId::as_str)
+    }
+
+    /// Whether a tenant's data is theirs to see.
+    pub fn reaches(&self, tenant_id: &str) -> bool {
+        self.tenant().is_none_or(|tenant| tenant == tenant_id)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::definition::Definitions;
 use crate::log::tail::Tail;
 use crate::notification::config::OutboxConfig;
 use crate::processing::claim::Sightings;
-use crate::wait::Waiters;
+use crate::wait::{Awaited, Waiters};
 
 /// What an engine is opened with.
 #[derive(Clone)]
@@ -92,14 +92,16 @@ impl Kernel {
     /// Tells those who wait, here and elsewhere, that these pipelines may have work.
     pub(crate) fn hint(&self, ready: impl IntoIterator<Item = PipelineKey>) {
         for pipeline in ready {
-            self.store.hints().send(Hint::Ready(pipeline));
+            self.waiters.ring(Awaited::Job(pipeline));
+            self.store.hints().send_elsewhere(Hint::Ready(pipeline));
         }
     }
 
     /// Tells those who wait that reviews of these collections may be pending.
     pub(crate) fn hint_reviews(&self, pending: impl IntoIterator<Item = CollectionKey>) {
         for collection in pending {
-            self.store.hints().send(Hint::Review(collection));
+            self.waiters.ring(Awaited::Review(collection));
+            self.store.hints().send_elsewhere(Hint::Review(collection));
         }
     }
 }

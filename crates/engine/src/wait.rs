@@ -73,6 +73,11 @@ impl Waiters {
         dismissed.wait_for(|dismissed| *dismissed).await.ok();
     }
 
+    /// It may be there: wakes one who waits for it, without a detour through the hints.
+    pub(crate) fn ring(&self, awaited: Awaited) {
+        ring(&self.bells, Some(awaited));
+    }
+
     /// What rings when it may be there.
     pub(crate) fn bell(&self, awaited: Awaited) -> Arc<Notify> {
         let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);

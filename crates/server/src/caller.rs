@@ -10,8 +10,8 @@ use axum::http::request::Parts;
 use docket_core::Refusal;
 use docket_core::access::{Caller, Role};
 use docket_core::id::ItemId;
-use docket_core::name::{CollectionId, TenantId};
-use docket_core::scope::{Operator, Scope};
+use docket_core::name::{CollectionId, ReviewerId, TenantId};
+use docket_core::scope::{Operator, Reviewing, Scope, Watching};
 
 use crate::error::{ApiError, ApiResult};
 use crate::extract::one_header;
@@ -50,8 +50,18 @@ roles! {
     Working: Worker Service;
     /// Have people told, and look after what became of it.
     Notifiers: Lead Service Admin;
-    /// Look after jobs whose workers fell silent.
+    /// Look after jobs and reviews whose holders fell silent.
     Reaping: Service Admin;
+    /// Decide on a tenant's reviews.
+    Deciding: Reviewer Lead;
+    /// See to it who has which review, and learn from what was decided.
+    Leading: Lead Admin;
+    /// Learn from decisions, where reviewers see their own.
+    Learning: Reviewer Lead Admin;
+    /// Look at the review queue.
+    Overseeing: Reviewer Lead Service Admin;
+    /// Speak for reviewers whom they have authenticated.
+    Speaking: Service;
 }
 
 /// Somebody with one of these roles.
@@ -70,6 +80,7 @@ impl<R: Roles> FromRequestParts<AppState> for As<R> {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> ApiResult<Self> {
         let from = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let from = from.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
+        let from = state.config().proxies.client(from, &parts.headers);
         let credential = one_header(&parts.headers, &header::AUTHORIZATION)?.and_then(docket_access::bearer);
         let caller = state.access().authenticate(credential, from).await?;
         let (has, needs) = (caller.role(), R::ROLES);
@@ -126,6 +137,14 @@ impl<R: Roles> As<R> {
         }
     }
 
+    /// The caller as somebody who looks at queues.
+    pub fn watching(&self) -> Watching {
+        match self.reach() {
+            Reach::Tenant(scope) => Watching::of(&scope),
+            Reach::Deployment(operator) => Watching::all(&operator),
+        }
+    }
+
     /// What the caller's data is.
     pub fn reach(&self) -> Reach {
         let actor = self.caller.actor();
@@ -143,6 +162,43 @@ pub enum Reach {
     Tenant(Scope),
     /// All.
     Deployment(Operator),
+}
+
+impl<R: Roles> As<R> {
+    /// The caller as somebody who reviews; their subject is who they are.
+    pub fn reviewing(&self) -> ApiResult<Reviewing> {
+        let reviewer = ReviewerId::new(self.caller.subject())?;
+        Ok(match (self.reach(), self.caller.role()) {
+            (Reach::Tenant(scope), Role::Lead) => Reviewing::lead(&scope, reviewer),
+            (Reach::Tenant(scope), _) => Reviewing::of(&scope, reviewer),
+            (Reach::Deployment(operator), _) => Reviewing::by_operator(&operator, reviewer),
+        })
+    }
+}
+
+impl As<Overseeing> {
+    /// The caller as a reviewer, where they are one of a tenant's people.
+    pub fn reviewer(&self) -> Option<ReviewerId> {
+        self.caller.tenant()?;
+        ReviewerId::new(self.caller.subject()).ok()
+    }
+}
+
+impl As<Speaking> {
+    /// The reviewer for whom the caller speaks.
+    pub fn speaking_for(&self, reviewer_id: String) -> ApiResult<Reviewing> {
+        Ok(Reviewing::by_service(
+            &self.service(),
+            ReviewerId::new(reviewer_id)?,
+        ))
+    }
+
+    /// The service itself; it never acts for a tenant.
+    pub fn service(&self) -> Operator {
+        Operator {
+            actor: self.caller.actor(),
+        }
+    }
 }
 
 impl As<Administering> {

@@ -177,6 +177,13 @@ fn refused(refusal: &Refusal) -> Problem {
     let mut said = Problem::new(code, status, refusal.to_string());
     match refusal {
         Refusal::Invalid { path, .. } => said.path = Some(path.clone()),
+        Refusal::AlreadyClaimed {
+            assigned_to,
+            lease_expires_at,
+        } => {
+            said.assigned_to = Some(assigned_to.clone());
+            said.lease_expires_at = Some((*lease_expires_at).into());
+        }
         Refusal::RateLimited { wait_ms, .. } => said.wait_time_seconds = Some(seconds_up(*wait_ms).max(1)),
         _ => {}
     }
@@ -191,6 +198,8 @@ pub(crate) fn refused_entry(refusal: &Refusal) -> RefusedEntry {
         detail: said.detail,
         path: said.path,
         wait_time_seconds: said.wait_time_seconds,
+        assigned_to: said.assigned_to.map(Into::into),
+        lease_expires_at: said.lease_expires_at,
     }
     .into()
 }

@@ -6,8 +6,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use docket_core::id::{DeliveryId, ItemId, JobId, KeyId, NotificationId, PauseId};
-use docket_core::name::{CollectionId, PipelineName, StepName, TenantId};
+use docket_core::id::{DeliveryId, ItemId, JobId, KeyId, NotificationId, PauseId, ReviewId};
+use docket_core::name::{CollectionId, NAME_MAX, PipelineName, ReviewerId, StepName, TenantId, check_text};
 use docket_core::{Refusal, Refused};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Serialize;
@@ -155,7 +155,7 @@ pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
 }
 
 /// Where a problem is. A member that is missing, or there twice, is told by its name alone: it has no place of its own.
-fn member_path(path: &str, problem: &str, whole: &str) -> String {
+pub(crate) fn member_path(path: &str, problem: &str, whole: &str) -> String {
     let named = ["missing field `", "duplicate field `"]
         .into_iter()
         .find_map(|begin| problem.strip_prefix(begin)?.split_once('`'))
@@ -308,7 +308,18 @@ macro_rules! from_param {
     };
 }
 
-from_param!(DeliveryId ItemId JobId KeyId NotificationId PauseId; CollectionId PipelineName StepName TenantId);
+from_param!(DeliveryId ItemId JobId KeyId NotificationId PauseId ReviewId; CollectionId PipelineName ReviewerId StepName TenantId);
+
+/// A field's name.
+#[derive(Clone, Debug)]
+pub struct FieldName(pub String);
+
+impl FromParam for FieldName {
+    fn from_param(name: &str, text: &str) -> Refused<Self> {
+        check_text(name, text, NAME_MAX)?;
+        Ok(Self(text.to_owned()))
+    }
+}
 
 /// The one parameter of a path.
 #[derive(Clone, Copy, Debug)]

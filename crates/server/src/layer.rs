@@ -49,13 +49,15 @@ pub(crate) enum Bound {
 
 fn bound_of(route: Option<&str>) -> Bound {
     match route {
-        // Uploads and downloads are bound by how long they stand still, claims by their wait.
+        // Uploads and downloads are bound by how long they stand still, claims and pops by their wait, insights by how much they look at.
         Some(route)
             if route.ends_with("/documents")
                 || route.ends_with("/content")
                 || route.ends_with("/jobs/claim")
+                || route.ends_with("/review-queue/pop")
                 || route.ends_with("/export")
-                || route.ends_with("/events") =>
+                || route.ends_with("/events")
+                || route.contains("/insights/") =>
         {
             Bound::Own
         }

@@ -14,12 +14,14 @@
 
 pub mod caller;
 mod disposition;
+mod entry;
 pub mod error;
 pub mod extract;
 mod idempotency;
 mod layer;
 pub mod openapi;
 mod page;
+mod proxy;
 mod route;
 mod router;
 mod serve;
@@ -28,6 +30,7 @@ pub mod state;
 mod strict;
 
 pub use layer::Observed;
+pub use proxy::{ForwardedBy, Network, Proxies};
 pub use router::router;
 pub use serve::serve;
 pub use state::{AppState, ServerConfig};

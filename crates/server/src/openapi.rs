@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use docket_wire::insight::TrainingExample;
 use docket_wire::{Code, Problem};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{Schema, SchemaType, Type};
@@ -24,14 +25,16 @@ use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
-        (name = "Administration", description = "Keys, tenants, collections, pipelines, pauses."),
+        (name = "Administration", description = "Keys, tenants, collections, pipelines, reviewers, pauses."),
         (name = "Intake", description = "Items: in, and what becomes of them."),
         (name = "Work", description = "The words between workers and Docket."),
+        (name = "Review", description = "What people decide, the most urgent first."),
+        (name = "Review service", description = "The same for a service that has authenticated the reviewers whom it speaks for."),
         (name = "Notifications", description = "Who is told of what, once, and what became of it."),
         (name = "Log", description = "What happened, to what, by whom."),
         (name = "Process", description = "Whether the server lives.")
     ),
-    components(schemas(Problem, Code)),
+    components(schemas(Problem, Code, TrainingExample)),
     modifiers(&Credentials)
 )]
 pub(crate) struct Base;
@@ -52,6 +55,7 @@ impl Modify for Credentials {
 pub fn document() -> OpenApi {
     let (_, mut document) = crate::router::api().split_for_parts();
     complete(&mut document);
+    deprecate(&mut document);
     document
 }
 
@@ -116,6 +120,20 @@ fn complete(document: &mut OpenApi) {
                     "A body of another type than is taken.",
                 );
             }
+        }
+    }
+}
+
+/// Marks the calls of an older contract.
+fn deprecate(document: &mut OpenApi) {
+    for (_, item) in document
+        .paths
+        .paths
+        .iter_mut()
+        .filter(|(path, _)| path.ends_with("/pieces/unreviewed"))
+    {
+        for operation in operations(item) {
+            operation.deprecated = Some(utoipa::openapi::Deprecated::True);
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, content, docs, event, export, health, item, job, key, limit, log, notification, pause, pipeline, submit,
-    tenant, upload,
+    collection, compat, content, docs, event, export, health, insight, item, job, key, limit, log,
+    notification, pause, pipeline, review, reviewer, submit, tenant, upload,
 };
 use crate::state::AppState;
 
@@ -34,6 +34,7 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(pipeline::pipeline_put, pipeline::pipeline))
         .routes(routes!(pause::pause, pause::pauses))
         .routes(routes!(pause::resume))
+        .routes(routes!(compat::unreviewed))
         .routes(routes!(limit::limits))
         .routes(routes!(submit::submit))
         .routes(routes!(upload::upload))
@@ -54,7 +55,35 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(job::fail))
         .routes(routes!(job::release))
         .routes(routes!(job::reap))
-        .routes(routes!(notification::notification_create, notification::notifications))
+        .routes(routes!(reviewer::reviewers))
+        .routes(routes!(reviewer::reviewer_put, reviewer::reviewer))
+        .routes(routes!(reviewer::review_hand_on))
+        .routes(routes!(review::review_pop))
+        .routes(routes!(review::review_commit))
+        .routes(routes!(review::review_release))
+        .routes(routes!(review::review_heartbeat))
+        .routes(routes!(review::review_undo))
+        .routes(routes!(review::review_claim))
+        .routes(routes!(review::overview::reviews))
+        .routes(routes!(review::overview::review_stats))
+        .routes(routes!(review::overview::review_workload))
+        .routes(routes!(review::overview::review))
+        .routes(routes!(review::overview::review_explain))
+        .routes(routes!(review::lead::review_reassign))
+        .routes(routes!(review::lead::field_unlock))
+        .routes(routes!(review::service::review_pop_for))
+        .routes(routes!(review::service::review_commit_for))
+        .routes(routes!(review::service::review_release_for))
+        .routes(routes!(review::service::review_heartbeat_for))
+        .routes(routes!(review::service::review_undo_for))
+        .routes(routes!(review::service::review_claim_for))
+        .routes(routes!(review::service::review_stats_all))
+        .routes(routes!(review::service::review_reap))
+        .routes(routes!(review::service::review_entries))
+        .routes(routes!(
+            notification::notification_create,
+            notification::notifications
+        ))
         .routes(routes!(notification::notification))
         .routes(routes!(notification::notification_deliveries))
         .routes(routes!(notification::deliveries))
@@ -65,6 +94,11 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(log::audit))
         .routes(routes!(export::audit_export))
         .routes(routes!(event::events))
+        .routes(routes!(insight::corrections))
+        .routes(routes!(insight::reviewers))
+        .routes(routes!(insight::calibration))
+        .routes(routes!(insight::sla))
+        .routes(routes!(insight::training_data))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
 }

@@ -9,6 +9,7 @@ use docket_engine::Engine;
 use tokio::sync::watch;
 
 use crate::layer::Observed;
+use crate::proxy::Proxies;
 
 /// Told of every answered request.
 pub type Observe = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
@@ -32,6 +33,10 @@ pub struct ServerConfig {
     pub shutdown_timeout: Duration,
     /// Connections served at once; more wait to be accepted.
     pub connections_max: usize,
+    /// Which proxies are believed about whom they speak for.
+    pub proxies: Proxies,
+    /// Whether the older list of unreviewed items is served.
+    pub unreviewed: bool,
     /// Told of every answered request; for metrics.
     pub observe: Option<Observe>,
 }
@@ -47,6 +52,8 @@ impl Default for ServerConfig {
             head_timeout: Duration::from_secs(15),
             shutdown_timeout: Duration::from_secs(8),
             connections_max: 10_000,
+            proxies: Proxies::default(),
+            unreviewed: false,
             observe: None,
         }
     }

@@ -83,6 +83,11 @@ impl Hints {
     pub fn send(&self, hint: Hint) {
         // No receiver is fine: nobody waits.
         self.here.send(hint).ok();
+        self.send_elsewhere(hint);
+    }
+
+    /// Tells the other servers; here it was told already.
+    pub fn send_elsewhere(&self, hint: Hint) {
         // Nobody takes them on SQLite, where there is no other server; and while the database is away, those that do not fit are lost.
         self.elsewhere.try_send(hint).ok();
     }

@@ -13,6 +13,7 @@ pub mod hot;
 mod meter;
 mod migrate;
 mod postgres;
+pub mod source;
 mod sqlite;
 pub mod statement;
 mod store;

@@ -33,8 +33,13 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         number: 5,
-        postgres: include_str!("../migrations/postgres/0005_notifications.sql"),
-        sqlite: include_str!("../migrations/sqlite/0005_notifications.sql"),
+        postgres: include_str!("../migrations/postgres/0005_step_times.sql"),
+        sqlite: include_str!("../migrations/sqlite/0005_step_times.sql"),
+    },
+    Migration {
+        number: 6,
+        postgres: include_str!("../migrations/postgres/0006_notifications.sql"),
+        sqlite: include_str!("../migrations/sqlite/0006_notifications.sql"),
     },
 ];
 

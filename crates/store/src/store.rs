@@ -147,7 +147,8 @@ impl Store {
         P: Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.run_on(Route::General, name, params, operation).await
+        self.run_on((Route::General, Caller::MayLeave), name, params, operation)
+            .await
     }
 
     /// The same for a tuned operation, on the connections that are kept for those.
@@ -161,12 +162,28 @@ impl Store {
         P: Send + Sync + 'static,
         T: Send + 'static,
     {
-        self.run_on(Route::Hot, name, params, operation).await
+        self.run_on((Route::Hot, Caller::MayLeave), name, params, operation)
+            .await
+    }
+
+    /// The same for a batch of calls: its runner waits for it whoever of the callers goes away, so it needs no task of its own.
+    pub async fn run_batch<P, T>(
+        &self,
+        name: &'static str,
+        params: P,
+        operation: impl Operation<P, T>,
+    ) -> Result<T>
+    where
+        P: Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        self.run_on((Route::Hot, Caller::Stays), name, params, operation)
+            .await
     }
 
     async fn run_on<P, T>(
         &self,
-        route: Route,
+        (route, caller): (Route, Caller),
         name: &'static str,
         params: P,
         operation: impl Operation<P, T>,
@@ -190,12 +207,15 @@ impl Store {
                 Kind::Postgres(postgres) => {
                     let postgres = postgres.clone();
                     let (params, operation) = (Arc::clone(&params), Arc::clone(&operation));
-                    to_its_end(async move {
+                    let work = async move {
                         postgres
                             .run(name, route, params.as_ref(), operation.as_ref())
                             .await
-                    })
-                    .await
+                    };
+                    match caller {
+                        Caller::MayLeave => to_its_end(work).await,
+                        Caller::Stays => work.await,
+                    }
                 }
             };
             match outcome {
@@ -251,6 +271,13 @@ impl Store {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether the one who asked may go away before the answer.
+#[derive(Clone, Copy, Debug)]
+enum Caller {
+    MayLeave,
+    Stays,
 }
 
 /// Runs to its end also when the caller goes away, as one does whose own caller hung up: a transaction left in the middle would cost

@@ -7,7 +7,8 @@ use bytes::BytesMut;
 use docket_core::Timestamp;
 use docket_core::content::Digest;
 use docket_core::id::{
-    CollectionKey, DeliveryId, ItemId, KeyId, LaneKey, NotificationId, PauseId, PipelineKey, ReviewId, Seq, UploadId,
+    CollectionKey, DeliveryId, ItemId, KeyId, LaneKey, NotificationId, PauseId, PipelineKey, ReviewId, Seq,
+    UploadId,
 };
 use rusqlite::types::{ToSqlOutput, Value as SqliteValue, ValueRef};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};

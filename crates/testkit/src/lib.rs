@@ -12,6 +12,7 @@
 mod cluster;
 mod database;
 pub mod desk;
+pub mod desk_model;
 mod files;
 pub mod load;
 pub mod mail_proxy;

@@ -103,6 +103,13 @@ async fn every_count(world: &World) {
         &["tenant free"],
     )
     .await;
+    finds(
+        world,
+        "update tenant set intake_next = intake_next + 2 where id = 'free'",
+        "update tenant set intake_next = intake_next - 2 where id = 'free'",
+        &["tenant free: 5 submissions count against its hour, but the log has 3"],
+    )
+    .await;
     let counter = |by| format!("update counter set value = value {by} where status = 'completed'");
     finds(world, &counter("+ 1"), &counter("- 1"), &["count as completed"]).await;
     finds(

@@ -121,6 +121,30 @@ on_both! {
         nothing(&mut slow).await;
     }
 
+    async fn what_is_handed_over_at_once_is_bounded_by_bytes(world: &World) {
+        world.lanes(1, &["acme"]).await;
+        let mut near = follow(&world.engine, None).await;
+        let begin = near.position();
+        let large = "x".repeat(200_000);
+        let row = format!("(1, 'acme', 'field.corrected', 'reviewer:ann', '{large}')");
+        let rows = vec![row; 12].join(", ");
+        world.database.execute(&format!("insert into log (at_ms, tenant_id, action, actor, new) values {rows}")).await.unwrap();
+        // One reads what the others read, one is behind and reads by itself, one looks for its own only.
+        let mut far = follow(&world.engine, Some(begin)).await;
+        let mut own = world.engine.follow(&World::scope("acme"), LogFilter::default(), Some(begin)).await.unwrap();
+        for follower in [&mut near, &mut far, &mut own] {
+            let mut seen = 0;
+            while seen < 12 {
+                let entries = next(follower).await;
+                let large = entries.iter().filter(|entry| entry.new.is_some()).count();
+                assert!(large <= 2, "{large} large entries at once");
+                seen += large;
+            }
+            assert_eq!(seen, 12);
+            nothing(follower).await;
+        }
+    }
+
     async fn an_entry_reaches_its_follower_within_fifty_milliseconds(world: &World) {
         world.lanes(1, &["acme"]).await;
         let mut follower = follow(&world.engine, None).await;

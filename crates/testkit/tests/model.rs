@@ -5,6 +5,7 @@
 use std::io::Write as _;
 
 use docket_testkit::model::Mutation;
+use docket_testkit::model::run::Arena;
 use docket_testkit::model::search::{On, Search, cases, seed};
 
 /// What has to happen in a search, or it has looked at too little.
@@ -30,7 +31,7 @@ fn tell(line: &str) {
 }
 
 fn search(on: On, usual_cases: u32) {
-    let search = Search {
+    let search = Search::<Arena> {
         on,
         seed: seed(),
         cases: cases(usual_cases),
@@ -64,7 +65,7 @@ fn the_engine_does_what_the_model_says_on_postgres() {
     search(On::Postgres, 50);
 }
 
-fn with_wrong_rule(mutation: Mutation, shrinks: u32) -> Search {
+fn with_wrong_rule(mutation: Mutation, shrinks: u32) -> Search<Arena> {
     Search {
         on: On::Sqlite,
         seed: 1,

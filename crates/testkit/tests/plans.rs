@@ -20,7 +20,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 const LARGE: [&str; 5] = ["job", "item", "lane", "hold", "log"];
 
 /// Statements that have to look at everything, and why that is right.
-const LOOK_AT_ALL: [(&str, &str); 8] = [
+const LOOK_AT_ALL: [(&str, &str); 11] = [
     ("doctor_", "the doctor recounts everything; that is its task"),
     (
         "items_finished",
@@ -37,6 +37,15 @@ const LOOK_AT_ALL: [(&str, &str); 8] = [
         "depth_",
         "sums over the lanes, once in some seconds at most, for the metrics",
     ),
+    (
+        "review_silent",
+        "only on demand, over what is in hands, never over what waits",
+    ),
+    (
+        "reviewer_lock_of_tenant",
+        "reviewers are people; there are few of them",
+    ),
+    ("reviewer_of_tenant", "likewise"),
     ("key_any", "asks whether there is any key, and stops at the first"),
 ];
 
@@ -394,6 +403,7 @@ async fn sqlite_follows_the_indexes() {
         "intake_slot",
         "lane_turn",
         "delta",
+        "review_rekey",
     ];
     let mut found = Vec::new();
     for statement in all_statements() {

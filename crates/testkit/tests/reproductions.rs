@@ -1,6 +1,7 @@
 //! What the state-machine test has found, each as the few operations that showed it, on both databases.
 
 use docket_testkit::model::op::{Entry, Op, Pick, Which};
+use docket_testkit::model::run::Arena;
 use docket_testkit::model::search::{On, agree};
 
 /// Engine and model have to agree on the operations that each test returns.
@@ -9,11 +10,11 @@ macro_rules! agree_on_both {
         $(fn $name() -> Vec<Op> $ops)+
 
         mod sqlite {
-            $(#[test] fn $name() { super::agree(super::On::Sqlite, &super::$name()); })+
+            $(#[test] fn $name() { super::agree::<super::Arena>(super::On::Sqlite, &super::$name()); })+
         }
 
         mod postgres {
-            $(#[test] fn $name() { super::agree(super::On::Postgres, &super::$name()); })+
+            $(#[test] fn $name() { super::agree::<super::Arena>(super::On::Postgres, &super::$name()); })+
         }
     };
 }

@@ -76,6 +76,38 @@ on_both! {
         assert_eq!(story[4..7], ["job.claimed", "job.step_completed", "job.step_completed"]);
     }
 
+    async fn a_step_tells_when_it_began_and_when_it_was_done(world: &World) {
+        set_up(world).await;
+        let item = world.submit_one("acme", "doc").await;
+        let begin = world.engine.now();
+        let at = |steps: &[docket_engine::StepView]| {
+            let since = |at: Option<docket_core::Timestamp>| at.map(|at| at.since(begin));
+            steps.iter().map(|step| (since(step.started_at), since(step.completed_at))).collect::<Vec<_>>()
+        };
+        let steps = async || at(&world.engine.jobs(&World::scope("acme"), item.id).await.unwrap()[0].steps);
+        assert_eq!(steps().await, [(None, None); 3], "nobody has begun");
+        world.pass_ms(1_000);
+        let first = world.claim_one("w1").await;
+        world.pass_ms(100);
+        world.engine.step(done(&first, "ocr", json!(1))).await.unwrap();
+        let ocr = (Some(1_000), Some(1_100));
+        assert_eq!(steps().await, [ocr, (Some(1_100), None), (None, None)]);
+        world.pass_ms(50);
+        let failure = Failure { error: "torn page".into(), step: Some("extract".into()), retryable: true };
+        world.engine.fail(vec![Fail { job: first.id, token: first.token, failure }]).await.unwrap();
+        world.pass_ms(600_000 - 1_150);
+        world.engine.reap(None).await.unwrap();
+        let second = world.claim_one("w2").await;
+        world.pass_ms(10);
+        assert_eq!(steps().await, [ocr, (Some(600_000), None), (None, None)], "the second attempt begins later");
+        world.engine.step(done(&second, "extract", json!(2))).await.unwrap();
+        world.pass_ms(10);
+        let failure = Failure { error: "no total".into(), step: Some("check".into()), retryable: false };
+        world.engine.fail(vec![Fail { job: second.id, token: second.token, failure }]).await.unwrap();
+        let extract = (Some(600_000), Some(600_010));
+        assert_eq!(steps().await, [ocr, extract, (Some(600_010), None)], "times stay after a failure");
+    }
+
     async fn a_job_that_failed_in_its_second_step_goes_on_there(world: &World) {
         set_up(world).await;
         let item = world.submit_one("acme", "doc").await;

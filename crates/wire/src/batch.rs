@@ -5,6 +5,9 @@ use std::fmt;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::problem::Code;
+use crate::time::Time;
+
 /// The answer to a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -67,6 +70,27 @@ pub struct EntryError {
     /// Seconds until the next place is free, where a limit was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_time_seconds: Option<u64>,
+    /// Who holds the review, where somebody else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub assigned_to: Option<Box<str>>,
+    /// Until when, unless they ask for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_expires_at: Option<Time>,
+}
+
+impl EntryError {
+    /// An error with no more to say than this.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            code: code.as_str().to_owned(),
+            detail: detail.into(),
+            path: None,
+            wait_time_seconds: None,
+            assigned_to: None,
+            lease_expires_at: None,
+        }
+    }
 }
 
 impl fmt::Display for EntryError {

@@ -1,5 +1,8 @@
 //! Collections: sets of items of one tenant that share a review policy.
 
+use docket_core::name::ReviewerId;
+use docket_core::review as core;
+use docket_core::{Refusal, Refused};
 use serde::{Deserialize, Serialize};
 
 use crate::whole::whole_or_none;
@@ -30,12 +33,13 @@ pub enum Assignment {
     Auto,
 }
 
-/// What decides about a decided review's message.
+/// What a reviewer decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words speak for themselves")]
 pub enum ReviewOutcome {
+    #[serde(alias = "accepted")]
     Approved,
     Corrected,
     Rejected,
@@ -99,6 +103,9 @@ pub struct ReviewPolicy {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole_or_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1_000))]
     pub max_retries: Option<u32>,
+    /// For how long a reviewer can take the own decision back; what follows from a decision waits that long.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 86_400))]
+    pub undo_seconds: f64,
 }
 
 impl Default for ReviewPolicy {
@@ -112,7 +119,88 @@ impl Default for ReviewPolicy {
             roster: None,
             weights: None,
             max_retries: None,
+            undo_seconds: 10.0,
         }
+    }
+}
+
+impl From<Strategy> for core::Strategy {
+    fn from(strategy: Strategy) -> Self {
+        match strategy {
+            Strategy::Fifo => Self::Fifo,
+            Strategy::Priority => Self::Priority,
+            Strategy::Deadline => Self::Deadline,
+        }
+    }
+}
+
+impl From<Assignment> for core::Assignment {
+    fn from(assignment: Assignment) -> Self {
+        match assignment {
+            Assignment::Pull => Self::Pull,
+            Assignment::Auto => Self::Auto,
+        }
+    }
+}
+
+impl From<ReviewOutcome> for core::Outcome {
+    fn from(outcome: ReviewOutcome) -> Self {
+        match outcome {
+            ReviewOutcome::Approved => Self::Approved,
+            ReviewOutcome::Corrected => Self::Corrected,
+            ReviewOutcome::Rejected => Self::Rejected,
+        }
+    }
+}
+
+impl From<Weights> for docket_core::priority::Weights {
+    fn from(weights: Weights) -> Self {
+        Self {
+            confidence: weights.confidence,
+            deadline: weights.deadline,
+            complexity: weights.complexity,
+            value: weights.value,
+        }
+    }
+}
+
+impl From<docket_core::priority::Weights> for Weights {
+    fn from(weights: docket_core::priority::Weights) -> Self {
+        Self {
+            confidence: weights.confidence,
+            deadline: weights.deadline,
+            complexity: weights.complexity,
+            value: weights.value,
+        }
+    }
+}
+
+impl TryFrom<ReviewPolicy> for core::ReviewPolicy {
+    type Error = Refusal;
+
+    /// The policy as the rules know it; names that cannot be a reviewer's are refused. Its numbers are not checked yet.
+    fn try_from(policy: ReviewPolicy) -> Refused<Self> {
+        let reviewer = |(index, name): (usize, String)| {
+            ReviewerId::new(name).map_err(|refusal| match refusal {
+                Refusal::Invalid { problem, .. } => Refusal::invalid(format!("roster[{index}]"), problem),
+                other => other,
+            })
+        };
+        let roster = policy
+            .roster
+            .map(|roster| roster.into_iter().enumerate().map(reviewer).collect())
+            .transpose()?;
+        Ok(Self {
+            enabled: policy.enabled,
+            sla_hours: policy.sla_hours,
+            strategy: policy.strategy.into(),
+            lease_seconds: policy.lease_seconds,
+            assignment: policy.assignment.into(),
+            roster,
+            weights: policy.weights.map(Into::into),
+            max_retries: policy.max_retries,
+            undo_seconds: policy.undo_seconds,
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::batch::Is;
 use crate::field::{Field, MachineField};
 use crate::job::Job;
+use crate::review::ItemReview;
 use crate::time::Time;
 use crate::whole::whole_or_none;
 
@@ -156,7 +157,7 @@ pub struct ItemSummary {
     /// 1 for the first.
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub version: i64,
-    /// The caller's own notes.
+    /// The caller's own notes and, once its review is decided, `reviewOutcome`.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>, required))]
     pub metadata: Option<Value>,
     /// When it was submitted.
@@ -187,6 +188,9 @@ pub struct Item {
     /// Its latest job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Job>,
+    /// The review of its present version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<ItemReview>,
     /// Why it failed, where it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -61,6 +61,9 @@ pub struct Step {
     pub name: String,
     /// What it is.
     pub status: StepStatus,
+    /// When it began: with its attempt, or with the end of the step before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Time>,
     /// When it was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Time>,

@@ -9,11 +9,12 @@
 //!
 //! With the feature `openapi` the types carry their schemas.
 //!
-//! Deliberately absent: rules, HTTP, and the contract of reviews.
+//! Deliberately absent: rules, and HTTP.
 
 pub mod batch;
 pub mod collection;
 pub mod field;
+pub mod insight;
 pub mod item;
 pub mod job;
 pub mod key;
@@ -24,6 +25,8 @@ pub mod page;
 pub mod pause;
 pub mod pipeline;
 pub mod problem;
+pub mod review;
+pub mod reviewer;
 #[cfg(feature = "openapi")]
 pub mod schema;
 pub mod tenant;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::time::Time;
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $word:literal, $title:literal;)+) => {
         /// What programs branch on. Stable.
@@ -116,6 +118,12 @@ pub struct Problem {
     /// Seconds until it is worth another try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_time_seconds: Option<u64>,
+    /// Who holds the review, where somebody else does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned_to: Option<String>,
+    /// Until when, unless they ask for more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_expires_at: Option<Time>,
     /// The request's id, which the server's log knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -132,6 +140,8 @@ impl Problem {
             code: code.as_str().to_owned(),
             path: None,
             wait_time_seconds: None,
+            assigned_to: None,
+            lease_expires_at: None,
             request_id: None,
         }
     }

@@ -8,6 +8,7 @@ use docket_core::item::ItemStatus as CoreItemStatus;
 use docket_core::name::{NAME_MAX, TEXT_MAX};
 use docket_core::notification::DeliveryState;
 use docket_core::notify::ChannelKind;
+use docket_core::review::{REASON_MAX, ReviewState};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -97,7 +98,7 @@ schemas! {
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
         .minimum(Some(0))
         .maximum(Some(9_007_199_254_740_991_i64))
-        .description(Some("Rises with every hold of the same job; every word of its worker carries it."))
+        .description(Some("Rises with every hold of the same job or review; every word of its holder carries it."))
         .examples([serde_json::json!(1)]);
     /// The length of a lease.
     LeaseSeconds = ObjectBuilder::new()
@@ -109,6 +110,22 @@ schemas! {
     /// The state of an item.
     ItemStatus = words(CoreItemStatus::ALL.map(CoreItemStatus::as_str))
         .description(Some("The state of an item."));
+    /// The state of a review.
+    ReviewStatus = words(ReviewState::ALL.map(ReviewState::as_str))
+        .description(Some("The state of a review."));
+    /// How urgent a review is.
+    Band = words(["high", "medium", "low"])
+        .description(Some("How urgent a review is: high from a priority of 70 on, medium from 40 on, low below."));
+    /// How it stands with a deadline.
+    SlaLevel = words(["on_track", "attention", "urgent", "overdue"])
+        .description(Some("Over 6 hours left, 2 to 6, under 2, past."));
+    /// Why somebody did something.
+    Reason = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(REASON_MAX))
+        .pattern(Some(r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"))
+        .description(Some("What people write, line breaks included."))
+        .examples([serde_json::json!("not readable")]);
     /// What has become of a notification.
     NotificationStatus = words(["pending", "in_progress", "succeeded", "retryable_failed", "failed", "cancelled"])
         .description(Some("Derived from the deliveries to the required recipients."));

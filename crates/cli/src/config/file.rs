@@ -1,7 +1,5 @@
 //! `docket.toml`: what it may say. Every key is optional, and one that is not known is refused: a misspelt limit that is silently
 //! left out would be worse than a server that does not start.
-//!
-//! Sections of parts that are not built yet (compat) are read as strictly, and kept.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +9,7 @@ use docket_core::backoff::Backoff;
 use docket_core::name::{PipelineName, StepName};
 use docket_core::pipeline::{OnStale, Pipeline};
 use docket_core::tenant::{Tier, UploadLimit};
+use docket_server::{ForwardedBy, Network, Proxies};
 use serde::Deserialize;
 
 use super::channels::Channels;
@@ -25,6 +24,7 @@ pub(crate) struct File {
     pub(crate) database: Option<String>,
     pub(crate) log: Option<String>,
     pub(crate) log_format: Option<LogFormat>,
+    pub(crate) server: Server,
     pub(crate) auth: Auth,
     pub(crate) tiers: BTreeMap<String, TierSection>,
     pub(crate) pipelines: BTreeMap<String, PipelineSection>,
@@ -34,6 +34,22 @@ pub(crate) struct File {
     pub(crate) channels: Channels,
     pub(crate) outbox: Outbox,
     pub(crate) compat: Compat,
+}
+
+/// `[server]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Server {
+    trusted_proxies: Vec<String>,
+    forwarded_by: Option<ForwardedHeader>,
+}
+
+/// Where proxies write whom they speak for.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ForwardedHeader {
+    XForwardedFor,
+    Forwarded,
 }
 
 /// `[auth]`
@@ -193,6 +209,23 @@ impl File {
             tiers.push(tier);
         }
         Ok(tiers)
+    }
+
+    /// The proxies it trusts.
+    pub(crate) fn proxies(&self) -> Result<Proxies> {
+        let Server {
+            trusted_proxies,
+            forwarded_by,
+        } = &self.server;
+        let trusted = trusted_proxies.iter().map(|text| text.parse::<Network>());
+        let trusted = trusted
+            .collect::<Result<_, String>>()
+            .map_err(|problem| anyhow::anyhow!("[server] trusted_proxies: {problem}"))?;
+        let header = match forwarded_by {
+            None | Some(ForwardedHeader::XForwardedFor) => ForwardedBy::XForwardedFor,
+            Some(ForwardedHeader::Forwarded) => ForwardedBy::Forwarded,
+        };
+        Ok(Proxies { trusted, header })
     }
 
     /// The pipelines it defines.

@@ -11,6 +11,7 @@ use docket_access::{JwtConfig, JwtKey};
 use docket_engine::BlobConfig;
 
 pub(crate) use file::File;
+pub(crate) use read::parse_toml;
 
 use crate::target::{self, Target};
 
@@ -118,10 +119,11 @@ pub(crate) fn load_file(args: &ConfigArgs, variables: Variables<'_>) -> Result<(
     };
     let file = read::read(&path)?;
     let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-    // Wrong tiers and pipelines are found before anything is opened.
+    // Wrong tiers, pipelines and proxies are found before anything is opened.
     let shown = path.display();
     file.tiers().with_context(|| format!("{shown} is wrong"))?;
     file.pipelines().with_context(|| format!("{shown} is wrong"))?;
+    file.proxies().with_context(|| format!("{shown} is wrong"))?;
     Ok((file, folder))
 }
 

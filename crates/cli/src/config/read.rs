@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
 
 use super::file::File;
 
@@ -25,6 +26,11 @@ pub(crate) fn read(path: &Path) -> Result<File> {
 
 /// What the text says, or what is wrong with it: `, line 3: …`.
 fn parse(text: &str) -> Result<File, String> {
+    parse_toml(text)
+}
+
+/// The same for any file of this kind.
+pub(crate) fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| {
             let before = text.get(..span.start).unwrap_or(text);
@@ -90,6 +96,9 @@ data = "here"
 database = "postgres://db/docket"
 log = "info"
 log_format = "json"
+[server]
+trusted_proxies = ["127.0.0.1", "10.0.0.0/8"]
+forwarded_by = "x-forwarded-for"
 [auth.jwt]
 secret = "…"
 issuer = "https://id.example"
@@ -198,6 +207,7 @@ unreviewed = false
             ("listen = 7700", "line 1"),
             ("\n[reaper]\ninterval_seconds = \"often\"", "line 3"),
             ("[tiers.free]\nuploads_per_hour = \"many\"", "\"unlimited\""),
+            ("[server]\nforwarded_by = \"via\"", "x-forwarded-for"),
             ("listen = \"a\"\nlisten = \"b\"", "line 2"),
         ] {
             let said = parse(text).unwrap_err();
@@ -206,18 +216,20 @@ unreviewed = false
     }
 
     #[test]
-    fn a_new_tier_has_to_be_whole_and_a_pipeline_sound() {
+    fn a_new_tier_has_to_be_whole_and_a_pipeline_and_a_proxy_sound() {
         for (text, words) in [
             ("[tiers.gold]\nconcurrent_jobs = 5", "needs both"),
             ("[tiers.free]\nconcurrent_jobs = 0", "[tiers.free]"),
             ("[pipelines.a]\nsteps = [\"x\", \"x\"]", "[pipelines.a]"),
             ("[pipelines.\"a b\"]", "[pipelines.a b]"),
+            ("[server]\ntrusted_proxies = [\"proxy\"]", "'proxy' is no address"),
         ] {
             let file = parse(text).unwrap();
             let error = file
                 .tiers()
                 .err()
                 .or(file.pipelines().err())
+                .or(file.proxies().err())
                 .expect("it is refused");
             assert!(format!("{error:#}").contains(words), "{error:#}");
         }

@@ -10,6 +10,7 @@ use docket_client::ItemsFilter;
 use docket_client::wire::item::{Enqueued, Explanation, Item};
 use docket_client::wire::job::{Job, StepStatus};
 use docket_client::wire::log::LogEntry;
+use docket_client::wire::review::ItemReview;
 use serde_json::json;
 
 use crate::remote::{PageArgs, RemoteArgs, Session, facts, moment, or_nothing, table, word};
@@ -48,6 +49,13 @@ enum Action {
     Cancel {
         /// The item
         id: String,
+    },
+    /// Let machines change a field again that a person had corrected
+    Unlock {
+        /// The item
+        id: String,
+        /// The field
+        field: String,
     },
     /// Say why an item is not running
     Explain {
@@ -99,6 +107,12 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
             client.item_cancel(id).await?;
             session.show(&json!({ "itemId": id, "cancelled": true }), |_| {
                 format!("Item {id} is cancelled.")
+            })
+        }
+        Action::Unlock { id, field } => {
+            client.field_unlock(id, field).await?;
+            session.show(&json!({ "itemId": id, "field": field, "locked": false }), |_| {
+                format!("Field {field} is not locked: it keeps its value until a machine next reads it.")
             })
         }
         Action::Explain { id } => session.show(&client.item_explain(id).await?, explained),
@@ -197,6 +211,14 @@ fn job_facts(job: &Job) -> Vec<(&'static str, String)> {
     ]
 }
 
+fn review(review: &ItemReview) -> String {
+    let status = review.status.as_str().replace('_', " ");
+    match &review.assigned_to {
+        Some(who) => format!("{} ({status}, with {who})", review.queue_id),
+        None => format!("{} ({status})", review.queue_id),
+    }
+}
+
 fn words(item: &Item) -> String {
     let summary = &item.summary;
     let mut shown = vec![
@@ -216,6 +238,7 @@ fn words(item: &Item) -> String {
             or_nothing(item.position.as_ref().map(|position| &position.message)),
         ),
         ("error", or_nothing(item.error.as_ref())),
+        ("review", item.review.as_ref().map(review).unwrap_or_default()),
         ("result", or_nothing(item.result.as_ref())),
     ];
     if let Some(job) = &item.job {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use docket_client::wire::EntryError;
 use docket_client::wire::item::{SubmitItem, Submitted};
+use docket_client::wire::{Code, EntryError};
 use docket_client::{ClientError, Upload};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -240,12 +240,7 @@ async fn submit_lines(session: &Session, args: &Args, path: &Path, sum: &mut Sum
 }
 
 fn local_refusal(detail: &str) -> EntryError {
-    EntryError {
-        code: "validation_failed".to_owned(),
-        detail: detail.to_owned(),
-        path: None,
-        wait_time_seconds: None,
-    }
+    EntryError::new(Code::ValidationFailed, detail)
 }
 
 fn read_item(line: &[u8], is_payload: bool) -> serde_json::Result<SubmitItem> {

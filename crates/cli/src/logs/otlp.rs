@@ -1,4 +1,4 @@
-//! Traces by OTLP, where the program is built with the feature `otlp` and `OTEL_EXPORTER_OTLP_ENDPOINT` is set. The other
+//! Traces by OTLP, where `OTEL_EXPORTER_OTLP_ENDPOINT` is set (and the program was built with the feature `otlp`, as it usually is). The other
 //! `OTEL_…` variables have the meaning that OpenTelemetry gives them.
 
 use anyhow::{Context as _, Result};

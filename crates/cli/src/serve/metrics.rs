@@ -14,7 +14,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use docket_core::Timestamp;
 use docket_core::notification::DeliveryState;
-use docket_engine::{Engine, OutboxDepth};
+use docket_core::review::Outcome;
+use docket_engine::{EmptyReason, Engine, OutboxDepth, ReviewDepth};
 use docket_server::Observed;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -58,7 +59,14 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
     for outcome in ["failed", "requeued"] {
         counter!("docket_jobs_stale_total", "outcome" => outcome).absolute(0);
     }
-    for operation in ["complete", "fail", "heartbeat"] {
+    for outcome in Outcome::ALL {
+        counter!("docket_reviews_decided_total", "outcome" => outcome.state().as_str()).absolute(0);
+    }
+    for reason in EmptyReason::ALL {
+        counter!("docket_reviews_pops_empty_total", "reason" => reason.as_str()).absolute(0);
+    }
+    counter!("docket_reviews_popped_total").absolute(0);
+    for operation in ["complete", "fail", "heartbeat", "review_commit"] {
         counter!("docket_leases_lost_total", "operation" => operation).absolute(0);
     }
     counter!("docket_jobs_completed_total").absolute(0);
@@ -67,8 +75,34 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
     for alert in ["held", "failed", "no_evidence", "not_there"] {
         counter!("docket_delivery_alerts_total", "alert" => alert).absolute(0);
     }
-    gauge!("docket_sse_clients").set(0.0);
     Ok(handle)
+}
+
+fn describe_reviews() {
+    describe_gauge!("docket_reviews_pending", "Reviews that wait for a reviewer.");
+    describe_gauge!("docket_reviews_in_review", "Reviews that reviewers hold.");
+    describe_gauge!("docket_reviews_failed", "Reviews that a lead has to look at.");
+    describe_gauge!(
+        "docket_reviews_overdue",
+        "Reviews that wait or are held past their deadline; of each collection 10,000 at the most."
+    );
+    describe_gauge!(
+        "docket_reviews_oldest_age_seconds",
+        Unit::Seconds,
+        "How long ago the review was made that waits longest; 0 where none waits."
+    );
+    describe_counter!(
+        "docket_reviews_popped_total",
+        "Reviews given to reviewers by this server."
+    );
+    describe_counter!(
+        "docket_reviews_pops_empty_total",
+        "Pops through this server that found nothing, by why."
+    );
+    describe_counter!(
+        "docket_reviews_decided_total",
+        "Reviews decided through this server, by outcome."
+    );
 }
 
 fn describe() {
@@ -109,6 +143,7 @@ fn describe() {
         "docket_leases_lost_total",
         "Answers of workers that had lost their lease, by what they said."
     );
+    describe_reviews();
     describe_counter!(
         "docket_access_denied_total",
         "Calls that were not let in, by why."
@@ -209,12 +244,19 @@ impl Metrics {
             return;
         }
         *asked = Some(now);
-        let both = async { tokio::try_join!(self.engine.depths(), self.engine.outbox_depth()) };
-        let (depths, outbox) = match tokio::time::timeout(PATIENCE, both).await {
-            Ok(Ok(both)) => both,
+        let asking = async {
+            tokio::try_join!(
+                self.engine.depths(),
+                self.engine.review_depth(),
+                self.engine.outbox_depth()
+            )
+        };
+        let (depths, reviews, outbox) = match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(Ok(found)) => found,
             _ => return gauge!("docket_database_up").set(0.0),
         };
         gauge!("docket_database_up").set(1.0);
+        show_reviews(&reviews, now);
         tell_outbox(&outbox, now);
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
         for depth in depths {
@@ -228,9 +270,21 @@ impl Metrics {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
+fn show_reviews(depth: &ReviewDepth, now: Timestamp) {
+    let age_ms = depth.oldest.map_or(0, |oldest| now.since(oldest).max(0));
+    gauge!("docket_reviews_pending").set(depth.pending as f64);
+    gauge!("docket_reviews_in_review").set(depth.in_review as f64);
+    gauge!("docket_reviews_failed").set(depth.failed as f64);
+    gauge!("docket_reviews_overdue").set(depth.overdue as f64);
+    gauge!("docket_reviews_oldest_age_seconds").set(age_ms as f64 / 1000.0);
+}
+
 /// `GET /metrics`.
 pub(crate) async fn scrape(State(metrics): State<Metrics>) -> impl IntoResponse {
     metrics.look().await;
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
+    gauge!("docket_sse_clients").set(metrics.engine.followers() as f64);
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         metrics.handle.render(),

@@ -6,7 +6,7 @@
 mod crash;
 mod metrics;
 mod outbox;
-mod stop;
+pub(crate) mod stop;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,12 +25,11 @@ use tokio::net::TcpListener;
 
 use crate::config::{Config, ConfigArgs};
 use crate::demo;
-use crate::logs::{self, LogArgs, Logs};
+use crate::logs::LogArgs;
 use crate::screen::Screen;
 use crate::target::variable;
 use metrics::Metrics;
 
-const LEVELS: &str = "info";
 const ADMIN_KEY: &str = "DOCKET_ADMIN_KEY";
 
 /// What `docket serve` takes.
@@ -53,7 +52,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let config = Config::load(&args.config, &variable)?;
-    let _logs = start_logs(&args.logs, &config)?;
+    let _logs = args
+        .logs
+        .start(config.file.log.as_deref(), config.file.log_format)?;
     let listener = bind(&config.listen).await?;
     let address = listener.local_addr().context("the socket has no address")?;
     let recorder = metrics::install()?;
@@ -94,6 +95,8 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let metrics = Metrics::new(recorder, engine.clone());
     let server = ServerConfig {
         shutdown_timeout: stop::REQUESTS,
+        proxies: config.file.proxies()?,
+        unreviewed: config.file.compat.unreviewed,
         observe: Some(Arc::new(metrics::observe)),
         ..ServerConfig::default()
     };
@@ -113,24 +116,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     engine.close();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-fn start_logs(args: &LogArgs, config: &Config) -> Result<Logs> {
-    let levels = args
-        .log
-        .clone()
-        .or_else(|| variable("DOCKET_LOG"))
-        .or_else(|| config.file.log.clone())
-        .unwrap_or_else(|| LEVELS.to_owned());
-    let format = match (args.log_format, variable("DOCKET_LOG_FORMAT")) {
-        (Some(format), _) => Some(format),
-        (None, Some(word)) => {
-            let parsed = <logs::LogFormat as clap::ValueEnum>::from_str(&word, true);
-            Some(parsed.map_err(|_| anyhow::anyhow!("DOCKET_LOG_FORMAT is pretty or json, not '{word}'"))?)
-        }
-        (None, None) => config.file.log_format,
-    };
-    logs::start(&levels, format)
 }
 
 async fn bind(listen: &str) -> Result<TcpListener> {

@@ -27,7 +27,7 @@ use docket_client::worker::{Handler, Job, Shutdown, Summary, Worker, WorkerOptio
 use docket_core::random::{Random as _, SystemRandom};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::logs::{self, LogArgs, LogFormat, Logs};
+use crate::logs::LogArgs;
 use crate::remote::ServerArgs;
 use once::Exec;
 use process::Limits;
@@ -127,7 +127,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     if args.batch.is_some() && args.mode == Mode::Stream {
         bail!("--batch and --mode stream exclude each other: a stream is given one job after the other");
     }
-    let _logs = start_logs(&args.logs)?;
+    let _logs = args.logs.start(None, None)?;
     let client = args.server.client()?;
     let folder = match &args.temp {
         Some(root) => tempfile::Builder::new().prefix("docket-worker-").tempdir_in(root),
@@ -164,24 +164,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let summary = ended.with_context(|| format!("the worker of '{}' was refused", args.pipeline))?;
     tell(summary);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Flags win over the environment.
-fn start_logs(args: &LogArgs) -> Result<Logs> {
-    let variable = |name| {
-        std::env::var(name)
-            .ok()
-            .filter(|value: &String| !value.is_empty())
-    };
-    let levels = args.log.clone().or_else(|| variable("DOCKET_LOG"));
-    let format = match (args.log_format, variable("DOCKET_LOG_FORMAT")) {
-        (None, Some(word)) => match <LogFormat as clap::ValueEnum>::from_str(&word, true) {
-            Ok(format) => Some(format),
-            Err(_) => bail!("DOCKET_LOG_FORMAT is '{word}'; use pretty or json"),
-        },
-        (format, _) => format,
-    };
-    logs::start(levels.as_deref().unwrap_or("info"), format)
 }
 
 fn options(args: &Args) -> WorkerOptions {

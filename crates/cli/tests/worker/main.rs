@@ -4,6 +4,7 @@
 #![expect(clippy::panic, reason = "a test panics where it cannot go on")]
 
 mod ends;
+mod insights;
 mod modes;
 mod once;
 mod remote;

@@ -108,6 +108,11 @@ impl Site {
         site
     }
 
+    /// The server's engine.
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine.as_ref().expect("the database is open")
+    }
+
     pub(crate) async fn pipeline(&self, max_attempts: u32) {
         let pipeline = PipelinePut {
             steps: vec!["ocr".to_owned(), "extract".to_owned()],

@@ -1,10 +1,11 @@
-//! Administration: keys, tenants, collections, pipelines, pauses.
+//! Administration: keys, tenants, collections, pipelines, reviewers, pauses.
 
 use docket_wire::Page;
 use docket_wire::collection::{Collection, CollectionPut};
 use docket_wire::key::{Key, KeyCreate, KeyCreated};
 use docket_wire::pause::{Pause, PauseSet};
 use docket_wire::pipeline::{Pipeline, PipelinePut};
+use docket_wire::reviewer::{Reviewer, ReviewerPut};
 use docket_wire::tenant::{Tenant, TenantPut};
 use reqwest::Method;
 
@@ -79,6 +80,23 @@ impl Client {
     /// A page of the pipelines.
     pub async fn pipelines(&self, limit: Option<u64>, cursor: Option<&str>) -> Result<Page<Pipeline>> {
         let call = self.get(&["api", "v1", "pipelines"]);
+        self.ask(call.query("limit", limit).query("cursor", cursor)).await
+    }
+
+    /// Describes a reviewer.
+    pub async fn reviewer_put(&self, id: &str, reviewer: &ReviewerPut) -> Result<Reviewer> {
+        self.ask(self.put(&["api", "v1", "reviewers", id], reviewer)?)
+            .await
+    }
+
+    /// A reviewer.
+    pub async fn reviewer(&self, id: &str) -> Result<Reviewer> {
+        self.ask(self.get(&["api", "v1", "reviewers", id])).await
+    }
+
+    /// A page of the reviewers.
+    pub async fn reviewers(&self, limit: Option<u64>, cursor: Option<&str>) -> Result<Page<Reviewer>> {
+        let call = self.get(&["api", "v1", "reviewers"]);
         self.ask(call.query("limit", limit).query("cursor", cursor)).await
     }
 

@@ -1,12 +1,13 @@
 //! Intake: limits, items, and what can be asked about them.
 
+use docket_wire::Page;
 use docket_wire::item::{Enqueued, Explanation, Item, ItemSummary, Position, Submit, SubmitItem, Submitted};
 use docket_wire::job::Job;
 use docket_wire::limit::Limits;
 use docket_wire::log::LogEntry;
-use docket_wire::{EntryError, Outcome, Page, Results};
 use serde_json::json;
 
+use super::Answers;
 use crate::client::{Call, Client};
 use crate::error::Result;
 
@@ -41,7 +42,7 @@ impl Client {
         collection_id: &str,
         items: Vec<SubmitItem>,
         idempotency_key: Option<&str>,
-    ) -> Result<Vec<std::result::Result<Submitted, EntryError>>> {
+    ) -> Result<Answers<Submitted>> {
         let mut call = self.create(
             &["api", "v1", "collections", collection_id, "items"],
             &Submit { items },
@@ -49,8 +50,7 @@ impl Client {
         if let Some(key) = idempotency_key {
             call = call.header("idempotency-key", key);
         }
-        let results: Results<Submitted> = self.ask(call).await?;
-        Ok(results.results.into_iter().map(Outcome::into_result).collect())
+        self.ask_each(call).await
     }
 
     /// A page of items.

@@ -8,19 +8,13 @@ use docket_wire::job::{
     Claim, Claimed, ClaimedJob, Complete, Completed, Completes, Extended, Fail, Failed, Fails, Heartbeat,
     Heartbeats, Reap, Reaped, Release, Released, Releases, StepDone,
 };
-use docket_wire::{EntryError, Outcome, Results};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::{Answers, waiting};
 use crate::client::{Client, header};
 use crate::error::Result;
-
-/// What a call about several jobs is answered with.
-type Answers<T> = Vec<std::result::Result<T, EntryError>>;
-
-/// How much longer than its wait a claim may take.
-const CLAIM_EXTRA: Duration = Duration::from_secs(15);
 
 impl Client {
     /// Claims jobs. Not repeated by itself: what a lost answer has given is with nobody until its lease ends.
@@ -31,8 +25,7 @@ impl Client {
     /// Claims jobs, and says what time it was at the server, in milliseconds, to the second.
     pub(crate) async fn claim_at(&self, claim: &Claim) -> Result<(Vec<ClaimedJob>, Option<i64>)> {
         let mut call = self.post(&["internal", "v1", "jobs", "claim"], claim)?;
-        let wait = Duration::try_from_secs_f64(claim.wait_seconds.unwrap_or(0.0)).unwrap_or_default();
-        call.timeout = Some(wait + CLAIM_EXTRA);
+        call.timeout = Some(waiting(claim.wait_seconds));
         let response = self.send(call).await?;
         let server_ms = header(&response, "date").and_then(|date| http_date_ms(&date));
         let claimed: Claimed = self.read(response).await?;
@@ -98,8 +91,7 @@ impl Client {
     ) -> Result<Answers<T>> {
         let mut call = self.post(&["internal", "v1", "jobs", what], body)?.repeatable();
         call.timeout = timeout;
-        let results: Results<T> = self.ask(call).await?;
-        Ok(results.results.into_iter().map(Outcome::into_result).collect())
+        self.ask_each(call).await
     }
 }
 

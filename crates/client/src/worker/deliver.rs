@@ -154,13 +154,7 @@ impl Deliveries {
                 Err(error)
             }
             (true, 1) => {
-                let entry = EntryError {
-                    code: Code::ValidationFailed.as_str().to_owned(),
-                    detail: error.to_string(),
-                    path: None,
-                    wait_time_seconds: None,
-                };
-                let answer = Err(entry);
+                let answer = Err(EntryError::new(Code::ValidationFailed, error.to_string()));
                 for settled in batch {
                     self.answered(settled, &answer);
                 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test panics where it cannot go on")]
 
+mod reviews;
 mod stub;
 mod worker;
 

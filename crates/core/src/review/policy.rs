@@ -29,6 +29,17 @@ pub enum Strategy {
     Deadline,
 }
 
+impl Strategy {
+    /// Its word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Priority => "priority",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
 /// How reviews find their reviewers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

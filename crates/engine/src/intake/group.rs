@@ -6,7 +6,8 @@ use docket_core::Timestamp;
 use docket_core::random::Random;
 use docket_store::{Error, Result};
 
-use super::submit::{CallAnswer, SubmitCall, submit_batch};
+use super::run::submit_batch;
+use super::submit::{CallAnswer, SubmitCall};
 use crate::engine::Kernel;
 
 /// All calls of a batch with what they need.
@@ -46,7 +47,7 @@ pub(crate) async fn submit_calls(
 }
 
 async fn submit_once(kernel: &Arc<Kernel>, batch: &Arc<Batch>) -> Result<Vec<Option<CallAnswer>>> {
-    let run = kernel.store.run_hot("submit", Arc::clone(batch), |tx, batch| {
+    let run = kernel.store.run_batch("submit", Arc::clone(batch), |tx, batch| {
         Box::pin(submit_batch(tx, batch))
     });
     let (answers, ready, pending) = run.await?;

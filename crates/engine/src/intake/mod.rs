@@ -6,6 +6,7 @@ pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod places;
 pub(crate) mod prepare;
+mod run;
 pub(crate) mod submit;
 pub(crate) mod upload;
 pub(crate) mod version;

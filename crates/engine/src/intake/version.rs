@@ -10,7 +10,7 @@ use docket_core::random::Random;
 use docket_store::hot::NewItem;
 use docket_store::table::job::Cause;
 use docket_store::table::log::NewEntry;
-use docket_store::table::{counter, item, log};
+use docket_store::table::{correction, counter, item, log};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
@@ -75,7 +75,8 @@ pub(crate) async fn next_version(
     counter::add(tx, id.collection(), Some(counted), after, 1).await?;
     let mut entries = Vec::new();
     if row.to_review {
-        entries.push(Enter::of_new(row, version)?);
+        let corrections = correction::of_items(tx, &[id]).await?;
+        entries.push(Enter::of_new(row, version)?.under(corrections));
     }
     let pending = enter(tx, &entries, random, now).await?;
     Ok(Versioned::Done(ready, pending))

@@ -19,6 +19,8 @@ use crate::engine::Engine;
 
 /// The most entries that are handed over at once.
 const BATCH: usize = 256;
+/// The most bytes, but for the last entry: a follower may be slow, and holds what it was handed for as long.
+const BATCH_BYTES: usize = 256 << 10;
 /// How many entries of the ring are passed over before others get their turn.
 const LOOK_MAX: usize = 1_024;
 
@@ -128,12 +130,13 @@ impl Follower {
     }
 
     fn pick(&mut self, entries: Vec<Arc<Entry>>) -> Vec<Arc<Entry>> {
-        let mut picked = Vec::new();
+        let (mut picked, mut bytes) = (Vec::new(), 0);
         for entry in entries {
             self.position = entry.position;
             if self.wanted.takes(&entry) {
+                bytes += entry.weight();
                 picked.push(entry);
-                if picked.len() == BATCH {
+                if picked.len() == BATCH || bytes >= BATCH_BYTES {
                     break;
                 }
             }
@@ -170,6 +173,7 @@ async fn piece(tx: &mut Tx, wanted: &Wanted, after: LogPosition) -> Result<(Vec<
         order: Order::OldestFirst,
         limit: BATCH as u64,
         window: WINDOW,
+        bytes: Some(BATCH_BYTES as u64),
     };
     let read = log::read(tx, wanted, &piece).await?;
     Ok((read.entries, read.next.unwrap_or(head)))

@@ -166,6 +166,7 @@ async fn page(tx: &mut Tx, reader: &Reader, query: &LogQuery) -> Result<LogPage>
         order: query.order,
         limit: query.limit,
         window: WINDOW,
+        bytes: None,
     };
     let read = log::read(tx, &wanted, &piece).await?;
     Ok(LogPage {

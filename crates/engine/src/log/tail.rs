@@ -26,6 +26,8 @@ const SAY_EVERY: Duration = Duration::from_secs(5);
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 const READ_MAX: u64 = 1_000;
+/// An entry holds values of up to 2 MiB; with so many bytes one reading ends.
+const READ_BYTES: u64 = 4 << 20;
 const RING_MAX: usize = 8_192;
 const RING_WEIGHT_MAX: usize = 16 << 20;
 const CATCHING_UP_MAX: usize = 2;
@@ -200,6 +202,7 @@ async fn next(tx: &mut docket_store::Tx, after: LogPosition) -> Result<log::Read
         order: Order::OldestFirst,
         limit: READ_MAX,
         window: READ_MAX,
+        bytes: Some(READ_BYTES),
     };
     log::read(tx, &Wanted::default(), &piece).await
 }

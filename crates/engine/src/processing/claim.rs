@@ -332,7 +332,7 @@ impl Drop for Delivery {
 pub(crate) async fn claim_calls(kernel: &Arc<Kernel>, calls: Vec<ClaimCall>) -> Result<Vec<Delivery>> {
     // Each try takes the time anew: a lease that waited for the database is not half over when it is given out.
     let params = (calls, Arc::clone(&kernel.clock));
-    let claim = kernel.store.run_hot("claim", params, |tx, p| {
+    let claim = kernel.store.run_batch("claim", params, |tx, p| {
         Box::pin(claim_batch(tx, &p.0, p.1.now()))
     });
     let claims = claim.await?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use docket_core::content::check_json;
-use docket_core::field::{MachineField, check_fields};
+use docket_core::field::{Correction, MachineField, check_fields};
 use docket_core::id::{CollectionKey, ItemId, JobId, PipelineKey};
 use docket_core::item::{JSON_MAX, check_amount, check_batch};
 use docket_core::job::JobState;
@@ -147,7 +147,7 @@ pub(crate) async fn complete_calls(
     let params = (entries, Arc::clone(&kernel.random), kernel.clock.now());
     let (results, ready, pending) = kernel
         .store
-        .run_hot("complete", params, |tx, p| {
+        .run_batch("complete", params, |tx, p| {
             Box::pin(complete_batch(tx, &p.0, p.1.as_ref(), p.2))
         })
         .await?;
@@ -183,18 +183,18 @@ async fn complete_batch(
             Ok(_) => Err(Refusal::LeaseLost),
         })
         .collect();
-    let (mut with_fields, mut to_review) = (Vec::new(), Vec::new());
+    let (mut weighed, mut to_review) = (Vec::new(), Vec::new());
     for done in settled {
         let (index, entry) = sound[done.index];
         results[index] = Ok(Completed {
             item: done.item,
             repeated: false,
         });
-        if let Some(fields) = &entry.fields {
-            with_fields.push((done.item, &entry.settle, fields));
+        if entry.fields.is_some() || done.to_review {
+            weighed.push((done.item, entry));
         }
         if done.to_review {
-            to_review.push((done.item, entry));
+            to_review.push((index, done.item, entry));
         }
     }
     for (index, entry) in sound {
@@ -202,8 +202,13 @@ async fn complete_batch(
             results[index] = repeated(tx, &entry.settle).await?;
         }
     }
-    weigh_corrections(tx, &with_fields, now).await?;
-    let pending = enter_completed(tx, &to_review, random, now).await?;
+    let corrections = weigh_corrections(tx, &weighed, now).await?;
+    to_review.sort_by_key(|(index, ..)| *index);
+    let to_review: Vec<_> = to_review
+        .into_iter()
+        .map(|(_, item, entry)| (item, entry))
+        .collect();
+    let pending = enter_completed(tx, &to_review, corrections, random, now).await?;
     Ok((results, ready, pending))
 }
 
@@ -211,6 +216,7 @@ async fn complete_batch(
 async fn enter_completed(
     tx: &mut Tx,
     completed: &[(ItemId, &CompleteEntry)],
+    corrections: Vec<(ItemId, Correction)>,
     random: &dyn Random,
     now: Timestamp,
 ) -> Result<BTreeSet<CollectionKey>> {
@@ -230,6 +236,11 @@ async fn enter_completed(
         enter.line_item_count = output.line_item_count.or(enter.line_item_count);
         enter.total_amount = output.total_amount.or(enter.total_amount);
     }
+    for (item, correction) in corrections {
+        if let Some(enter) = known.get_mut(&item) {
+            enter.corrected.insert(correction.name);
+        }
+    }
     let entries: Vec<_> = items.iter().filter_map(|item| known.remove(item)).collect();
     enter(tx, &entries, random, now).await
 }
@@ -247,35 +258,50 @@ async fn repeated(tx: &mut Tx, settle: &Settle) -> Result<Refused<Completed>> {
 }
 
 /// What the machine says of fields that a person has corrected (rule V11): where the field is locked the person's value stays, and what
-/// the machine says is noted; where it was unlocked the machine's takes its place.
+/// the machine says is noted; where it was unlocked the machine's takes its place. The corrections that stand.
 async fn weigh_corrections(
     tx: &mut Tx,
-    completed: &[(ItemId, &Settle, &Vec<MachineField>)],
+    completed: &[(ItemId, &CompleteEntry)],
+    now: Timestamp,
+) -> Result<Vec<(ItemId, Correction)>> {
+    if completed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let items: Vec<_> = completed.iter().map(|(item, _)| *item).collect();
+    let mut standing = Vec::new();
+    for (item, correction) in correction::of_items(tx, &items).await? {
+        let said = completed.iter().find(|(other, _)| *other == item);
+        let field = said.and_then(|(_, entry)| {
+            let mut fields = entry.fields.iter().flatten();
+            fields.find(|field| field.name == correction.name)
+        });
+        if let (Some((_, entry)), Some(field)) = (said, field) {
+            if !correction.locked {
+                correction::delete(tx, item, &correction.name).await?;
+                continue;
+            }
+            kept_locked(tx, item, &correction, &entry.settle, field, now).await?;
+        }
+        standing.push((item, correction));
+    }
+    Ok(standing)
+}
+
+/// Notes what the machine says of a field that is a person's.
+async fn kept_locked(
+    tx: &mut Tx,
+    item: ItemId,
+    correction: &Correction,
+    settle: &Settle,
+    field: &MachineField,
     now: Timestamp,
 ) -> Result<()> {
-    if completed.is_empty() {
-        return Ok(());
-    }
-    let items: Vec<_> = completed.iter().map(|(item, _, _)| *item).collect();
-    for (item, correction) in correction::of_items(tx, &items).await? {
-        let Some((_, settle, fields)) = completed.iter().find(|(other, _, _)| *other == item) else {
-            continue;
-        };
-        let Some(field) = fields.iter().find(|field| field.name == correction.name) else {
-            continue;
-        };
-        if !correction.locked {
-            correction::delete(tx, item, &correction.name).await?;
-            continue;
-        }
-        let owner = collection::by_key(tx, item.collection()).await?;
-        let tenant_id = owner.map(|collection| collection.tenant_id).unwrap_or_default();
-        let mut entry = NewEntry::new(Action::FieldKeptLocked, "docket").of_item(&tenant_id, item);
-        entry.job = Some((settle.lane, settle.seq));
-        entry.field = Some(correction.name);
-        entry.old = Some(correction.value.to_string());
-        entry.new = Some(field.value.to_string());
-        log::append(tx, &entry.with(&json!({ "confidence": field.confidence })), now).await?;
-    }
-    Ok(())
+    let owner = collection::by_key(tx, item.collection()).await?;
+    let tenant_id = owner.map(|collection| collection.tenant_id).unwrap_or_default();
+    let mut entry = NewEntry::new(Action::FieldKeptLocked, "docket").of_item(&tenant_id, item);
+    entry.job = Some((settle.lane, settle.seq));
+    entry.field = Some(correction.name.clone());
+    entry.old = Some(correction.value.to_string());
+    entry.new = Some(field.value.to_string());
+    log::append(tx, &entry.with(&json!({ "confidence": field.confidence })), now).await
 }

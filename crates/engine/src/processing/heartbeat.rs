@@ -75,7 +75,7 @@ pub(crate) async fn heartbeat_calls(
         }
     }
     let params = (beats, Arc::clone(&kernel.clock));
-    let beat = kernel.store.run_hot("heartbeat", params, |tx, p| {
+    let beat = kernel.store.run_batch("heartbeat", params, |tx, p| {
         Box::pin(hot::heartbeat(tx, &p.0, p.1.now()))
     });
     let ends = beat.await?;

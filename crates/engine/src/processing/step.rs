@@ -68,7 +68,7 @@ async fn step_put(tx: &mut Tx, p: &Put) -> Result<()> {
     if definition.step_number(name).is_none() {
         return Err(Refusal::invalid("step", format!("the pipeline has no step '{name}'")).into());
     }
-    step::put(tx, lane, seq, name, &p.output, p.now).await?;
+    step::put(tx, lane, seq, name, &p.output, held.started_at, p.now).await?;
     let row = job::get(tx, lane, seq)
         .await?
         .ok_or_else(|| Refusal::not_found("job", &p.done.job))?;

@@ -106,7 +106,7 @@ async fn candidates(tx: &mut Tx, owner: &Reviewed, now: Timestamp) -> Result<Vec
         .filter(|reviewer| reviewer.available && own(reviewer))
         .collect();
     let ids: Vec<String> = there.iter().map(|reviewer| reviewer.id.clone()).collect();
-    let in_hand: BTreeMap<String, u64> = review::in_hand_of(tx, &ids).await?.into_iter().collect();
+    let in_hand: BTreeMap<String, u64> = reviewer::in_hand_of(tx, &ids).await?.into_iter().collect();
     Ok(there
         .into_iter()
         .map(|reviewer| Candidate {

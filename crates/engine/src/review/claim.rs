@@ -15,7 +15,8 @@ use super::{Collections, lock_visible, not_there};
 use crate::engine::Engine;
 
 impl Engine {
-    /// Puts a review into a reviewer's hands. Their own is renewed; another's is refused, with who has it and until when.
+    /// Puts a review into a reviewer's hands. Their own is renewed; another's is refused, with who has it and until when. Where the lease
+    /// has run out, whoever had it, this is a new hold.
     pub async fn review_claim(&self, who: &Reviewing, id: ReviewId) -> Result<ReviewEntry> {
         let params = (who.clone(), id, self.kernel.clock.now());
         let entry = self
@@ -46,7 +47,7 @@ async fn claim(tx: &mut Tx, who: &Reviewing, id: ReviewId, now: Timestamp) -> Re
         let problem = "you are not on the roster of this review's collection".to_owned();
         return Err(Refusal::Conflict { problem }.into());
     }
-    if review.hand.is_held_by(who.reviewer()) {
+    if review.hand.check_held(who.reviewer(), None, now).is_ok() {
         review.hand.open(now, lease_ms);
     } else {
         if before == ReviewState::InReview {

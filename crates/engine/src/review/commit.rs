@@ -90,7 +90,7 @@ pub(crate) async fn commit_calls(kernel: &Arc<Kernel>, calls: Vec<CommitCall>) -
     let params = (Arc::clone(kernel), calls, kernel.clock.now());
     let (results, is_told) = kernel
         .store
-        .run_hot("review_commit", params, |tx, p| {
+        .run_batch("review_commit", params, |tx, p| {
             Box::pin(commit_batch(tx, &p.0, &p.1, p.2))
         })
         .await?;

@@ -93,7 +93,12 @@ struct Prior {
 impl Recorded {
     /// What is kept with a review; none where that cannot be read.
     pub fn of(review: &Review) -> Option<Self> {
-        serde_json::from_str(review.decision.as_deref()?).ok()
+        Self::read(review.decision.as_deref()?)
+    }
+
+    /// The same, of what is stored.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
     }
 
     pub(super) fn to_text(&self) -> Result<String> {

@@ -1,10 +1,11 @@
 //! Entering: an item that is finished comes up for review, once for each version (rule V1).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use docket_core::Timestamp;
-use docket_core::field::MachineField;
+use docket_core::field::{Correction, MachineField};
 use docket_core::id::{CollectionKey, ItemId, ReviewId};
+use docket_core::insight::Fact;
 use docket_core::item::ItemStatus;
 use docket_core::log::Action;
 use docket_core::priority::Inputs;
@@ -29,6 +30,8 @@ pub(crate) struct Enter {
     /// How sure the machine is on the whole, where that was given.
     pub(crate) confidence: Option<f64>,
     pub(crate) fields: Vec<MachineField>,
+    /// The fields for which a person's value stands.
+    pub(crate) corrected: HashSet<String>,
     pub(crate) line_item_count: Option<i64>,
     pub(crate) total_amount: Option<f64>,
     pub(crate) deadline: Option<Timestamp>,
@@ -42,6 +45,7 @@ impl Enter {
             version,
             confidence: row.confidence,
             fields: fields_of(row.fields.as_deref())?,
+            corrected: HashSet::new(),
             line_item_count: row.line_item_count,
             total_amount: row.total_amount,
             deadline: row.deadline,
@@ -49,12 +53,13 @@ impl Enter {
     }
 
     /// An item that is there.
-    pub(crate) fn of_item(inputs: ReviewInputs) -> Result<Self> {
+    pub(crate) fn of_item(inputs: &ReviewInputs) -> Result<Self> {
         Ok(Self {
             item: inputs.id,
             version: inputs.version,
             confidence: inputs.confidence,
             fields: fields_of(inputs.fields.as_deref())?,
+            corrected: HashSet::new(),
             line_item_count: inputs.line_item_count,
             total_amount: inputs.total_amount,
             deadline: inputs.deadline,
@@ -69,12 +74,23 @@ impl Enter {
         self.confidence.or(mean)
     }
 
-    /// The fields by name with the machine's confidence, for those who later ask how often it was right.
+    /// The same, with people's values for some fields.
+    pub(crate) fn under(mut self, corrections: impl IntoIterator<Item = (ItemId, Correction)>) -> Self {
+        let own = corrections.into_iter().filter(|(item, _)| *item == self.item);
+        self.corrected.extend(own.map(|(_, correction)| correction.name));
+        self
+    }
+
+    /// The machine's fields, for those who later ask how often it was right.
     fn facts(&self) -> Option<String> {
         let facts: Vec<_> = self
             .fields
             .iter()
-            .map(|field| json!([field.name, field.confidence]))
+            .map(|field| Fact {
+                name: field.name.clone(),
+                confidence: field.confidence,
+                is_corrected: self.corrected.contains(&field.name),
+            })
             .collect();
         (!facts.is_empty()).then(|| json!(facts).to_string())
     }
@@ -113,7 +129,7 @@ fn fields_of(text: Option<&str>) -> Result<Vec<MachineField>> {
 pub(crate) async fn known(tx: &mut Tx, items: &[ItemId]) -> Result<BTreeMap<ItemId, Enter>> {
     let mut known = BTreeMap::new();
     for inputs in review_content::inputs(tx, items).await? {
-        known.insert(inputs.id, Enter::of_item(inputs)?);
+        known.insert(inputs.id, Enter::of_item(&inputs)?);
     }
     Ok(known)
 }

@@ -1,5 +1,6 @@
 //! Entries: a service brings items that were finished elsewhere up for review. Brought twice, they change nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use docket_core::id::{ItemId, ReviewId};
@@ -8,17 +9,18 @@ use docket_core::name::CollectionId;
 use docket_core::random::Random;
 use docket_core::scope::{Operator, Scope};
 use docket_core::{Refusal, Refused, Timestamp};
+use docket_store::table::correction;
 use docket_store::table::counter::Counted;
 use docket_store::table::item;
 use docket_store::table::record::{Move, record};
-use docket_store::table::review;
+use docket_store::table::review::{self, Review};
 use docket_store::{Result, Tx};
 
 use super::enter::{enter, known};
 use crate::engine::Engine;
 use crate::intake::group::submit_calls;
 use crate::intake::prepare::Prepared;
-use crate::intake::submit::{SubmitCall, SubmitItem};
+use crate::intake::submit::{SubmitCall, SubmitItem, SubmittedItem};
 
 /// An item that was brought up for review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,38 +61,69 @@ impl Engine {
             is_finished: true,
         };
         let mut answers = submit_calls(&self.kernel, vec![call]).await?;
-        let answer = answers.pop().unwrap_or_else(|| Err(Refusal::LeaseLost))?;
-        let mut results = Vec::with_capacity(answer.results.len());
-        for result in answer.results {
-            results.push(match result {
-                Ok(submitted) => self.entered(submitted.id, !submitted.duplicate).await?,
-                Err(refusal) => Err(refusal),
-            });
-        }
-        Ok(results)
+        let answer = answers.pop().unwrap_or(Err(Refusal::LeaseLost))?;
+        let brought: Vec<Brought> = answer.results.iter().flatten().map(Brought::of).collect();
+        let entered = self.entered(brought).await?;
+        let mut told = BTreeSet::new();
+        let mut find = |submitted: SubmittedItem| {
+            let missing = || Refusal::not_found("item", &submitted.id);
+            let entered = entered.get(&submitted.id).ok_or_else(missing)?.clone()?;
+            // An item that is named twice in a call is created once.
+            let created = entered.created && told.insert(submitted.id);
+            Ok(EnteredReview { created, ..entered })
+        };
+        Ok(answer
+            .results
+            .into_iter()
+            .map(|result| result.and_then(&mut find))
+            .collect())
     }
 
-    async fn entered(&self, id: ItemId, is_new: bool) -> Result<Refused<EnteredReview>> {
-        let params = (
-            id,
-            is_new,
-            Arc::clone(&self.kernel.random),
-            self.kernel.clock.now(),
-        );
+    /// The reviews of items that were brought, in one transaction.
+    async fn entered(&self, mut brought: Vec<Brought>) -> Result<BTreeMap<ItemId, Refused<EnteredReview>>> {
+        // Of an item that is named twice in a call, the entry counts that made it.
+        brought.sort_by_key(|brought| (brought.id, !brought.is_new));
+        brought.dedup_by_key(|brought| brought.id);
+        if brought.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let collections: BTreeSet<_> = brought.iter().map(|brought| brought.id.collection()).collect();
+        let params = (brought, Arc::clone(&self.kernel.random), self.kernel.clock.now());
         let entered = self
             .kernel
             .store
             .run("review_entered", params, |tx, p| {
-                Box::pin(ensure(tx, p.0, p.1, p.2.as_ref(), p.3))
+                Box::pin(async move {
+                    let mut entered = BTreeMap::new();
+                    // In the order of their ids, which is the order of their locks.
+                    for brought in &p.0 {
+                        entered.insert(brought.id, ensure(tx, *brought, p.1.as_ref(), p.2).await?);
+                    }
+                    Ok(entered)
+                })
             })
-            .await;
-        match entered {
-            Ok(entered) => {
-                self.kernel.hint_reviews([id.collection()]);
-                Ok(Ok(entered))
-            }
-            Err(docket_store::Error::Refused(refusal)) => Ok(Err(refusal)),
-            Err(error) => Err(error),
+            .await?;
+        self.kernel.hint_reviews(collections);
+        Ok(entered)
+    }
+}
+
+/// An item that was brought.
+#[derive(Clone, Copy, Debug)]
+struct Brought {
+    id: ItemId,
+    /// Whether it, or its version, is new: its review was begun with it.
+    is_new: bool,
+    /// Whether it is there for the first time.
+    is_first: bool,
+}
+
+impl Brought {
+    const fn of(submitted: &SubmittedItem) -> Self {
+        Self {
+            id: submitted.id,
+            is_new: !submitted.duplicate,
+            is_first: !submitted.duplicate && !submitted.versioned,
         }
     }
 }
@@ -98,29 +131,43 @@ impl Engine {
 /// The review of an item's present version; begun now where there is none and the item is finished.
 async fn ensure(
     tx: &mut Tx,
-    id: ItemId,
-    is_new: bool,
+    brought: Brought,
     random: &dyn Random,
     now: Timestamp,
-) -> Result<EnteredReview> {
-    item::lock(tx, id).await?;
-    let gone = || Refusal::not_found("item", &id);
-    let found = item::get(tx, id).await?.ok_or_else(gone)?;
-    if let Some(review) = review::of_item(tx, id, found.version).await? {
-        return Ok(EnteredReview {
+) -> Result<Refused<EnteredReview>> {
+    let Brought { id, is_new, is_first } = brought;
+    let as_entered = |review: &Review, created| {
+        Ok(EnteredReview {
             item: id,
             review: review.id,
-            created: is_new,
-        });
+            created,
+        })
+    };
+    // The usual case: the item was made a moment ago, and its review with it.
+    if is_first && let Some(review) = review::of_item(tx, id, 1).await? {
+        return Ok(as_entered(&review, true));
+    }
+    item::lock(tx, id).await?;
+    let gone = || Refusal::not_found("item", &id);
+    let Some(found) = item::get(tx, id).await? else {
+        return Ok(Err(gone()));
+    };
+    if let Some(review) = review::of_item(tx, id, found.version).await? {
+        return Ok(as_entered(&review, is_new));
     }
     if found.status != ItemStatus::Completed {
         let problem = format!(
             "the item is {}; it comes up for review when it is completed",
             found.status
         );
-        return Err(Refusal::Conflict { problem }.into());
+        return Ok(Err(Refusal::Conflict { problem }));
     }
-    let entries: Vec<_> = known(tx, &[id]).await?.into_values().collect();
+    let corrections = correction::of_items(tx, &[id]).await?;
+    let entries: Vec<_> = known(tx, &[id])
+        .await?
+        .into_values()
+        .map(|entry| entry.under(corrections.clone()))
+        .collect();
     enter(tx, &entries, random, now).await?;
     let moved = Move {
         collection: id.collection(),
@@ -129,9 +176,5 @@ async fn ensure(
     };
     record(tx, &[], &[moved], now).await?;
     let review = review::of_item(tx, id, found.version).await?.ok_or_else(gone)?;
-    Ok(EnteredReview {
-        item: id,
-        review: review.id,
-        created: true,
-    })
+    Ok(as_entered(&review, true))
 }

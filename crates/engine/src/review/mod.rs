@@ -12,16 +12,19 @@ pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod field;
 pub(crate) mod heartbeat;
+pub(crate) mod list;
 pub(crate) mod pop;
 pub(crate) mod reap;
 pub(crate) mod reassign;
 pub(crate) mod rekey;
 pub(crate) mod release;
 pub(crate) mod reviewer;
+pub(crate) mod stats;
 pub(crate) mod undo;
 pub(crate) mod withdraw;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use docket_core::Refusal;
 use docket_core::id::{CollectionKey, ReviewId};
@@ -113,13 +116,21 @@ pub(crate) const fn moved(collection: CollectionKey, from: Option<ReviewState>, 
 pub(crate) struct Collections(HashMap<CollectionKey, Option<Reviewed>>);
 
 impl Collections {
+    /// One is known already.
+    pub(crate) fn knowing(owner: Reviewed) -> Self {
+        Self(HashMap::from([(owner.collection.key, Some(owner))]))
+    }
+
     /// A collection; none where it is not there.
     pub(crate) async fn get(&mut self, tx: &mut Tx, key: CollectionKey) -> Result<Option<&Reviewed>> {
-        if !self.0.contains_key(&key) {
-            let found = collection::by_key(tx, key).await?;
-            self.0.insert(key, found.map(Reviewed::of).transpose()?);
-        }
-        Ok(self.0.get(&key).and_then(Option::as_ref))
+        let known = match self.0.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let found = collection::by_key(tx, key).await?;
+                place.insert(found.map(Reviewed::of).transpose()?)
+            }
+        };
+        Ok(known.as_ref())
     }
 
     /// The collection of a review that is there.

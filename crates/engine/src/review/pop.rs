@@ -8,8 +8,9 @@ use docket_core::review::{REVIEWS_MAX, ReviewState, Strategy};
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::record::record;
-use docket_store::table::review::{self, Review, Standing};
-use docket_store::table::{collection, counter, reviewer};
+use docket_store::table::review::{self, Left, Review};
+use docket_store::table::reviewer::{self, Standing};
+use docket_store::table::{collection, counter};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
@@ -80,6 +81,9 @@ pub enum EmptyReason {
 }
 
 impl EmptyReason {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::None, Self::AllAssigned, Self::Paused, Self::NotPermitted];
+
     /// Its word.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -174,7 +178,9 @@ impl Engine {
                 self.kernel.hint_reviews([look.collection]);
             }
             for entry in &look.popped.entries {
-                entry.review.hand.until.map(|until| self.kernel.lease_ends(until));
+                if let Some(until) = entry.review.hand.until {
+                    self.kernel.lease_ends(until);
+                }
             }
             round += 1;
             if look.contended && round < CONTENDED_MAX {
@@ -193,10 +199,11 @@ async fn look(tx: &mut Tx, ask: &Ask) -> Result<Look> {
     let owner = Reviewed::of(found.ok_or_else(|| Refusal::not_found("collection", &ask.pop.collection))?)?;
     let key = owner.collection.key;
     let nothing = async |tx: &mut Tx, reason, detail: &str| -> Result<Look> {
+        let left = review::left(tx, key, ask.who.reviewer().as_str()).await?;
         Ok(Look {
             popped: Popped {
                 entries: Vec::new(),
-                empty: Some(empty(tx, &owner, reason, detail).await?),
+                empty: Some(empty(tx, &owner, left, reason, detail.to_owned()).await?),
             },
             collection: key,
             contended: false,
@@ -215,16 +222,19 @@ async fn look(tx: &mut Tx, ask: &Ask) -> Result<Look> {
     if let Some(timeout_ms) = ask.pop.lock_timeout_ms {
         left = return_silent(tx, &owner, ask.now, ask.now.plus_ms(-timeout_ms)).await?;
     }
-    let standing = review::standing(tx, ask.who.reviewer().as_str()).await?;
+    let who = ask.who.reviewer().as_str();
+    let mut standing = reviewer::standing(tx, who).await?;
     let mut taken = take(tx, &owner, ask, standing).await?;
     if taken.is_empty() && return_silent(tx, &owner, ask.now, Timestamp::from_ms(i64::MIN)).await? {
         left = true;
+        // What went back may have been theirs, or have come to them.
+        standing = reviewer::standing(tx, who).await?;
         taken = take(tx, &owner, ask, standing).await?;
     }
     if taken.is_empty() {
         return nothing_left(tx, &owner, ask, standing, left).await;
     }
-    let mut collections = Collections::default();
+    let mut collections = Collections::knowing(owner);
     let entries = entries_of(tx, taken, &mut collections, ask.now).await?;
     Ok(Look {
         popped: Popped { entries, empty: None },
@@ -291,51 +301,53 @@ async fn nothing_left(
     owner: &Reviewed,
     ask: &Ask,
     standing: Standing,
-    left: bool,
+    were_put_back: bool,
 ) -> Result<Look> {
     let is_full = standing
         .capacity
         .is_some_and(|capacity| standing.in_hand >= capacity);
-    let mut seen = empty(tx, owner, EmptyReason::None, "nothing is left to review").await?;
-    let mut contended = false;
-    if is_full {
-        seen.reason = EmptyReason::NotPermitted;
-        seen.detail = "you hold as many reviews as you may; decide or give some back".to_owned();
-    } else if seen.pending > 0 {
-        let who = ask.who.reviewer().as_str();
-        contended = review::is_pending_for(tx, owner.collection.key, who).await?;
-        if contended {
-            seen.reason = EmptyReason::AllAssigned;
-            seen.detail = "others are taking what is left at this very moment".to_owned();
-        } else {
-            seen.reason = EmptyReason::NotPermitted;
-            seen.detail = "you have passed over all that is left".to_owned();
-        }
-    } else if seen.in_review > 0 {
-        seen.reason = EmptyReason::AllAssigned;
-        seen.detail = format!("all that is left is in hands: {}", seen.in_review);
-    }
+    let left = review::left(tx, owner.collection.key, ask.who.reviewer().as_str()).await?;
+    let (reason, detail) = if is_full {
+        let detail = "you hold as many reviews as you may; decide or give some back";
+        (EmptyReason::NotPermitted, detail.to_owned())
+    } else if left.any_for_reviewer {
+        let detail = "others are taking what is left at this very moment";
+        (EmptyReason::AllAssigned, detail.to_owned())
+    } else if left.any {
+        let detail = "you have passed over all that is left";
+        (EmptyReason::NotPermitted, detail.to_owned())
+    } else if left.in_review > 0 {
+        let detail = format!("all that is left is in hands: {}", left.in_review);
+        (EmptyReason::AllAssigned, detail)
+    } else {
+        (EmptyReason::None, "nothing is left to review".to_owned())
+    };
     Ok(Look {
         popped: Popped {
             entries: Vec::new(),
-            empty: Some(seen),
+            empty: Some(empty(tx, owner, left, reason, detail).await?),
         },
         collection: owner.collection.key,
-        contended,
-        left,
+        contended: left.any_for_reviewer && !is_full,
+        left: were_put_back,
         is_final: is_full,
     })
 }
 
-async fn empty(tx: &mut Tx, owner: &Reviewed, reason: EmptyReason, detail: &str) -> Result<Empty> {
+async fn empty(
+    tx: &mut Tx,
+    owner: &Reviewed,
+    left: Left,
+    reason: EmptyReason,
+    detail: String,
+) -> Result<Empty> {
     let counts = counter::read_reviews(tx, owner.collection.key).await?;
-    let (in_review, next_lease_ends_at) = reviewer::held(tx, owner.collection.key).await?;
-    let pending = counts.get(&ReviewState::Pending).copied().unwrap_or(0);
+    let pending = counts.get(&ReviewState::Pending).copied().filter(|_| left.any);
     Ok(Empty {
         reason,
-        pending: u64::try_from(pending).unwrap_or(0),
-        in_review,
-        next_lease_ends_at,
-        detail: detail.to_owned(),
+        pending: u64::try_from(pending.unwrap_or(0)).unwrap_or(0),
+        in_review: left.in_review,
+        next_lease_ends_at: left.next_lease_ends_at,
+        detail,
     })
 }

@@ -91,6 +91,8 @@ pub(super) async fn put_back(
     actor: &str,
     now: Timestamp,
 ) -> Result<ReapedReviews> {
+    // Where they are assigned, the most urgent finds somebody first.
+    stale.sort_by_key(|review| review.place(owner.policy.strategy));
     let (mut log, mut moves, mut reaped) = (Vec::new(), Vec::new(), ReapedReviews::default());
     let mut holders = Vec::with_capacity(stale.len());
     for review in &mut stale {

@@ -103,20 +103,24 @@ async fn hand_on(
     now: Timestamp,
 ) -> Result<(u64, BTreeSet<CollectionKey>)> {
     let mut collections = Collections::default();
-    let (mut back, mut log, mut moves): (Vec<Review>, _, _) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut back, mut log, mut moves) = (Vec::new(), Vec::new(), Vec::new());
     let mut pending = BTreeSet::new();
     for mut review in review::held_by(tx, from.as_str(), BATCH).await? {
         let owner = collections.of(tx, &review).await?;
         if !who.reaches(&owner.collection.tenant_id) {
             continue;
         }
+        let place = (review.collection(), review.place(owner.policy.strategy));
         review.hand.put_back();
         let details = json!({ "reason": format!("{from} is not available") });
         log.push(owner.entry(Action::ReviewReleased, who.actor().as_str(), &review, details));
         moves.push(owner.moved(Some(ReviewState::InReview), ReviewState::Pending));
         pending.insert(review.collection());
-        back.push(review);
+        back.push((place, review));
     }
+    // Where they are assigned, the most urgent finds somebody first.
+    back.sort_by_key(|(place, _)| *place);
+    let back: Vec<Review> = back.into_iter().map(|(_, review)| review).collect();
     review::put(tx, &back).await?;
     record(tx, &log, &moves, now).await?;
     let handed = back.len() as u64;

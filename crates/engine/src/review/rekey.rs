@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use docket_core::Timestamp;
 use docket_core::log::Action;
+use docket_core::priority::Rule;
 use docket_core::review::ReviewPolicy;
 use docket_store::table::collection;
 use docket_store::table::log::{self, NewEntry};
+use docket_store::table::review::Review;
 use docket_store::table::review_order::{self, Rekey};
 use docket_store::{Result, Tx};
 use serde_json::json;
@@ -57,13 +59,8 @@ async fn rekey(tx: &mut Tx, now: Timestamp) -> Result<Option<Timestamp>> {
     let owner = Reviewed::of(found)?;
     let rule = owner.policy.rule();
     let mut stale = review_order::stale(tx, &rekey, BATCH).await?;
-    for review in &mut stale {
-        if !review.deadline_given {
-            review.inputs.deadline = review.created_at.plus_ms(rule.sla_ms);
-        }
-        review.order_key = rule.order_key(&review.inputs);
-    }
-    review_order::set_keys(tx, &rekey, &stale).await?;
+    stale.iter_mut().for_each(|review| order_anew(review, rule));
+    review_order::set_keys(tx, rekey.collection, rekey.policy, &stale).await?;
     rekey.rekeyed += stale.len() as u64;
     rekey.after = stale.last().map(|review| review.id).or(rekey.after);
     let is_pass_over = (stale.len() as u64) < BATCH;
@@ -81,6 +78,20 @@ async fn rekey(tx: &mut Tx, now: Timestamp) -> Result<Option<Timestamp>> {
         review_order::end(tx, rekey.collection).await?;
     }
     review_order::next_due(tx).await
+}
+
+fn order_anew(review: &mut Review, rule: Rule) {
+    if !review.deadline_given {
+        review.inputs.deadline = review.created_at.plus_ms(rule.sla_ms);
+    }
+    review.order_key = rule.order_key(&review.inputs);
+}
+
+/// Orders one review by the present policy: one that was decided while the others were ordered anew, and is open again.
+pub(crate) async fn rekey_one(tx: &mut Tx, owner: &Reviewed, review: &mut Review) -> Result<()> {
+    order_anew(review, owner.policy.rule());
+    let (key, policy) = (owner.collection.key, owner.collection.review_policy);
+    review_order::set_keys(tx, key, policy, std::slice::from_ref(review)).await
 }
 
 async fn tell(tx: &mut Tx, owner: &Reviewed, rekey: &Rekey, is_done: bool, now: Timestamp) -> Result<()> {

@@ -7,13 +7,14 @@ use docket_core::log::Action;
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::counter::Counted;
-use docket_store::table::item;
 use docket_store::table::record::{Move, record};
 use docket_store::table::review::{self, Review};
+use docket_store::table::{item, job};
 use docket_store::{Error, Result, Tx};
 use serde_json::json;
 
 use super::decision::Recorded;
+use super::rekey::rekey_one;
 use super::{Collections, Reviewed, check_ids, lock_visible, not_there};
 use crate::engine::Engine;
 use crate::notification::withdraw::cancel_in;
@@ -40,7 +41,9 @@ impl Engine {
             })
             .await?;
         for undone in results.iter().flatten() {
-            undone.lease_expires_at.map(|until| self.kernel.lease_ends(until));
+            if let Some(until) = undone.lease_expires_at {
+                self.kernel.lease_ends(until);
+            }
         }
         Ok(results)
     }
@@ -83,7 +86,10 @@ async fn undo(
     let found = item::get(tx, review.item)
         .await?
         .ok_or_else(|| not_there(&review.id))?;
-    if found.version != review.item_version || found.status != status {
+    if found.version != review.item_version
+        || found.status != status
+        || processed_since(tx, &found, &review).await?
+    {
         let problem = "the item was processed again or replaced since; the decision stands".to_owned();
         return Err(Refusal::Conflict { problem }.into());
     }
@@ -96,6 +102,7 @@ async fn undo(
     cancel_in(tx, tenant_id, review.item, review.item_version, actor, now).await?;
     review.hand.undo(now, owner.policy.lease_ms());
     review.decision = None;
+    rekey_one(tx, owner, &mut review).await?;
     let details = json!({ "outcome": decided.as_str(), "leaseToken": review.hand.token.0 });
     log.push(owner.entry(Action::ReviewUndone, actor, &review, details));
     let moves = [
@@ -113,6 +120,15 @@ async fn undo(
         token: review.hand.token,
         lease_expires_at: review.hand.until,
     })
+}
+
+/// Whether a run has ended since the decision.
+async fn processed_since(tx: &mut Tx, item: &item::Item, review: &Review) -> Result<bool> {
+    let Some((lane, seq)) = item.job else {
+        return Ok(false);
+    };
+    let finished_at = job::get(tx, lane, seq).await?.and_then(|job| job.finished_at);
+    Ok(finished_at > review.hand.decided_at)
 }
 
 fn check_undo(who: &Reviewing, owner: &Reviewed, review: &Review, now: Timestamp) -> Refused<()> {

@@ -15,12 +15,15 @@ use docket_core::{Refusal, Timestamp};
 use docket_store::table::item::{self, Item};
 use docket_store::table::job::{self, Cause, Job};
 use docket_store::table::log::{self, Entry, LogPosition};
-use docket_store::table::{collection, correction, counter, hold, lane, step};
+use docket_store::table::step::{self, FinishedStep};
+use docket_store::table::{collection, correction, counter, hold, lane, review};
 use docket_store::{Error, Result, Tx};
 
 use super::position::position_of;
 use crate::definition::Definitions;
 use crate::engine::Engine;
+use crate::review::Collections;
+use crate::review::entry::{ReviewEntry, entries_of};
 
 /// The most entries of a page.
 const PAGE_MAX: u64 = 200;
@@ -40,6 +43,8 @@ pub struct ItemView {
     pub job: Option<JobView>,
     /// Its place, while it waits.
     pub position: Option<Position>,
+    /// The review of its present version.
+    pub review: Option<ReviewEntry>,
 }
 
 /// A job as people see it.
@@ -70,16 +75,20 @@ pub struct JobView {
 #[expect(missing_docs, reason = "the names are the domain's")]
 pub struct StepView {
     pub name: String,
+    pub started_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
 }
 
 impl Engine {
     /// An item with all that belongs to it.
     pub async fn item(&self, scope: &Scope, id: ItemId) -> Result<ItemView> {
-        let params = (scope.clone(), id, Arc::clone(&self.kernel.definitions));
+        let definitions = Arc::clone(&self.kernel.definitions);
+        let params = (scope.clone(), id, definitions, self.kernel.clock.now());
         self.kernel
             .store
-            .read("item", params, |tx, p| Box::pin(item_view(tx, &p.0, p.1, &p.2)))
+            .read("item", params, |tx, p| {
+                Box::pin(item_view(tx, &p.0, p.1, &p.2, p.3))
+            })
             .await
     }
 
@@ -203,7 +212,13 @@ pub(crate) async fn collection_of_tenant(
         .ok_or_else(|| Refusal::not_found("collection", id).into())
 }
 
-async fn item_view(tx: &mut Tx, scope: &Scope, id: ItemId, definitions: &Definitions) -> Result<ItemView> {
+async fn item_view(
+    tx: &mut Tx,
+    scope: &Scope,
+    id: ItemId,
+    definitions: &Definitions,
+    now: Timestamp,
+) -> Result<ItemView> {
     let found = item_of_tenant(tx, scope, id).await?;
     let runs = runs(tx, found.job).await?;
     let fields = fields_from(tx, &found, &runs).await?;
@@ -220,12 +235,16 @@ async fn item_view(tx: &mut Tx, scope: &Scope, id: ItemId, definitions: &Definit
         Some(job) => Some(job_view(tx, job, definitions).await?),
         None => None,
     };
+    let reviews = review::of_item(tx, id, found.version).await?;
+    let reviews = reviews.into_iter().collect();
+    let mut reviews = entries_of(tx, reviews, &mut Collections::default(), now).await?;
     Ok(ItemView {
         item: found,
         fields,
         result,
         job,
         position,
+        review: reviews.pop(),
     })
 }
 
@@ -288,12 +307,12 @@ async fn job_view(tx: &mut Tx, job: &Job, definitions: &Definitions) -> Result<J
         .unwrap_or(present);
     let definition = definitions.get(tx, lane.pipeline, version).await?;
     let finished = step::of_job(tx, job.lane, job.seq).await?;
-    let steps = definition.steps.iter().map(|name| StepView {
-        name: name.as_str().to_owned(),
-        completed_at: finished
-            .iter()
-            .find(|step| step.name == name.as_str())
-            .map(|step| step.completed_at),
+    let started_at = leased.map(|hold| hold.started_at).or(job.started_at);
+    let steps = definition.steps.iter().map(|name| name.as_str());
+    let steps = steps_view(steps, &finished, |name| match leased {
+        Some(_) => started_at,
+        None if job.failed_step.as_deref() == Some(name) => started_at,
+        None => None,
     });
     let retry_of = match (job.cause, job.prior) {
         (Cause::Retried, Some((lane, seq))) => job::get(tx, lane, seq).await?.map(|prior| prior.id()),
@@ -307,7 +326,7 @@ async fn job_view(tx: &mut Tx, job: &Job, definitions: &Definitions) -> Result<J
         attempt: retry_count + 1,
         retry_count,
         created_at: job.created_at,
-        started_at: leased.map(|hold| hold.started_at).or(job.started_at),
+        started_at,
         completed_at: job.finished_at,
         error: job.error.clone(),
         failed_step: job.failed_step.clone(),
@@ -317,6 +336,34 @@ async fn job_view(tx: &mut Tx, job: &Job, definitions: &Definitions) -> Result<J
             .or_else(|| job.worker.clone()),
         lease_expires_at: leased.map(|hold| hold.until),
         run_at: delayed.map(|hold| hold.until),
-        steps: steps.collect(),
+        steps,
     })
+}
+
+/// The steps as people see them. Of those that are not done the first is under way, or is where the attempt ended: it began with the
+/// attempt, of which `begun` tells the start, or with the end of the step before it.
+fn steps_view<'a>(
+    names: impl Iterator<Item = &'a str>,
+    finished: &[FinishedStep],
+    begun: impl Fn(&str) -> Option<Timestamp>,
+) -> Vec<StepView> {
+    let last = finished.iter().map(|step| step.completed_at).max();
+    let mut is_first = true;
+    names
+        .map(|name| {
+            let done = finished.iter().find(|step| step.name == name);
+            let started_at = match done {
+                Some(done) => done.started_at,
+                None if std::mem::take(&mut is_first) => {
+                    begun(name).map(|begun| last.map_or(begun, |last| last.max(begun)))
+                }
+                None => None,
+            };
+            StepView {
+                name: name.to_owned(),
+                started_at,
+                completed_at: done.map(|done| done.completed_at),
+            }
+        })
+        .collect()
 }

@@ -3,14 +3,13 @@
 use axum::extract::State;
 use docket_core::Refusal;
 use docket_core::item::JSON_MAX;
-use docket_core::lease::check_lease_ms;
-use docket_core::name::{CollectionId, PipelineName, TenantId, check_name};
+use docket_core::name::{CollectionId, PipelineName, TenantId};
+use docket_core::review::ReviewPolicy;
 use docket_core::scope::Operator;
 use docket_engine::{CollectionSettings, CollectionView};
 use docket_wire::Page;
 use docket_wire::collection as wire;
 use docket_wire::schema;
-use docket_wire::time::millis;
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
@@ -21,9 +20,6 @@ use crate::extract::{Json, PathParam, Query};
 use crate::openapi::{Conflicts, Missing};
 use crate::page;
 use crate::state::AppState;
-
-const ROSTER_MAX: usize = 1_000;
-const SLA_HOURS_MAX: f64 = 8_760.0;
 
 fn show(view: CollectionView) -> ApiResult<wire::Collection> {
     let mut settings = view.settings;
@@ -48,47 +44,10 @@ fn show(view: CollectionView) -> ApiResult<wire::Collection> {
     })
 }
 
-fn check_number(path: &str, number: f64, from: f64, to: f64) -> Result<(), Refusal> {
-    match (from..=to).contains(&number) {
-        true => Ok(()),
-        false => Err(Refusal::invalid(path, format!("must be from {from} to {to}"))),
-    }
-}
-
-fn check_review(review: &wire::ReviewPolicy) -> Result<(), Refusal> {
-    check_number("review.slaHours", review.sla_hours, 0.01, SLA_HOURS_MAX)?;
-    let path = "review.leaseSeconds";
-    check_lease_ms(path, millis(path, review.lease_seconds)?)?;
-    let roster = review.roster.as_deref().unwrap_or_default();
-    if roster.len() > ROSTER_MAX {
-        return Err(Refusal::invalid(
-            "review.roster",
-            format!("at most {ROSTER_MAX} are taken"),
-        ));
-    }
-    for (index, reviewer) in roster.iter().enumerate() {
-        let path = format!("review.roster[{index}]");
-        check_name(&path, reviewer)?;
-        if roster[..index].contains(reviewer) {
-            return Err(Refusal::invalid(path, format!("'{reviewer}' is named twice")));
-        }
-    }
-    if let Some(weights) = &review.weights {
-        for (name, weight) in [
-            ("confidence", weights.confidence),
-            ("deadline", weights.deadline),
-            ("complexity", weights.complexity),
-            ("value", weights.value),
-        ] {
-            check_number(&format!("review.weights.{name}"), weight, 0.0, 100.0)?;
-        }
-    }
-    check_number(
-        "review.maxRetries",
-        review.max_retries.unwrap_or(0).into(),
-        0.0,
-        1_000.0,
-    )
+fn check_review(review: wire::ReviewPolicy) -> Result<(), Refusal> {
+    ReviewPolicy::try_from(review)
+        .and_then(|policy| policy.check())
+        .map_err(|refusal| refusal.under("review"))
 }
 
 /// Make or change a collection.
@@ -105,7 +64,7 @@ pub(crate) async fn collection_put(
     PathParam(id): PathParam<CollectionId>,
     Json(body): Json<wire::CollectionPut>,
 ) -> ApiResult<Json<wire::Collection>> {
-    check_review(&body.review)?;
+    check_review(body.review.clone())?;
     let settings = json!({ "review": body.review, "notify": body.notify });
     docket_core::content::check_json("review", &settings, JSON_MAX)?;
     let settings = CollectionSettings {

@@ -1,10 +1,12 @@
 //! The log as it happens, as server-sent events (rule L4).
 //!
-//! Each client is read for by a task of its own, with a few messages between the two. One that does not read stops its own task, and
-//! after a while is cut off; it comes back with `Last-Event-ID` and misses nothing. A stream also ends after a quarter of an hour, so
+//! Each client is read for by a task of its own, with two messages between them. One that does not read stops its own task, which then
+//! holds a batch of the log and no more, bounded by bytes; after a while it is cut off, comes back with `Last-Event-ID` and misses
+//! nothing. A stream also ends after a quarter of an hour, so
 //! that credentials are looked at again, and when the server stops.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -34,7 +36,9 @@ use crate::state::AppState;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Messages between the log and a client.
-const BUFFER: usize = 16;
+const BUFFER: usize = 2;
+/// Entries are put together to messages of about so many bytes; a single entry may be larger.
+const MESSAGE_BYTES: usize = 16 << 10;
 /// A sign of life for proxies in between.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often the place of a watched item is looked at.
@@ -165,7 +169,7 @@ impl EventStream {
         while going.is_ok() {
             going = tokio::select! {
                 entries = follower.next() => match entries {
-                    Ok(entries) => self.tell(&entries).await,
+                    Ok(entries) => self.tell(entries).await,
                     Err(error) => {
                         tracing::warn!(error = &error as &dyn std::error::Error, "the log cannot be followed");
                         tokio::time::sleep(AFTER_FAILURE).await;
@@ -189,17 +193,21 @@ impl EventStream {
         }
     }
 
-    async fn tell(&self, entries: &[std::sync::Arc<docket_engine::Entry>]) -> Result<(), Gone> {
+    async fn tell(&self, entries: Vec<Arc<docket_engine::Entry>>) -> Result<(), Gone> {
+        let mut message = String::new();
         for entry in entries {
-            let shown = view::log_entry(entry);
+            let shown = view::log_entry(&entry);
             let data = serde_json::to_string(&shown).map_err(|_| Gone)?;
-            self.send(format!(
-                "id: {}\nevent: {}\ndata: {data}\n\n",
-                shown.id, shown.action
-            ))
-            .await?;
+            let event = format!("id: {}\nevent: {}\ndata: {data}\n\n", shown.id, shown.action);
+            message.push_str(&event);
+            if message.len() >= MESSAGE_BYTES {
+                self.send(std::mem::take(&mut message)).await?;
+            }
         }
-        Ok(())
+        match message.is_empty() {
+            true => Ok(()),
+            false => self.send(message).await,
+        }
     }
 
     /// Tells the item's place when it has changed; what does not wait has none.

@@ -101,7 +101,7 @@ pub(crate) async fn audit_export(
 }
 
 /// A fault in the midst of an export cuts it off: what is there cannot be taken for the whole.
-fn told(error: Error) -> Error {
+pub(super) fn told(error: Error) -> Error {
     tracing::error!(error = &error as &dyn std::error::Error, "an export was cut off");
     error
 }

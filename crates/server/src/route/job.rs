@@ -4,21 +4,22 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use docket_core::Refused;
 use docket_core::id::JobId;
 use docket_core::item::check_batch;
 use docket_core::job::Failure;
 use docket_core::name::{PipelineName, StepName, WorkerId};
-use docket_core::{Refusal, Refused};
 use docket_engine as engine;
+use docket_wire::Results;
 use docket_wire::batch::Is;
 use docket_wire::job as wire;
 use docket_wire::schema;
 use docket_wire::time::millis;
-use docket_wire::{Outcome, Results};
 use uuid::Uuid;
 
+use super::batch;
 use crate::caller::{As, Reaping, Working};
-use crate::error::{ApiError, ApiResult, refused_entry};
+use crate::error::{ApiError, ApiResult};
 use crate::extract::{BatchJson, Json, PathParams};
 use crate::openapi::{Conflicts, Missing};
 use crate::state::AppState;
@@ -105,40 +106,14 @@ pub(crate) async fn claim(
     Ok(Json(wire::Claimed { jobs }))
 }
 
-/// Asks the engine about the entries that can be asked about, and puts every answer in its place.
+/// Asks the engine about jobs, in one batch.
 async fn each<T, U, V>(
     entries: Vec<Refused<T>>,
     ask: impl AsyncFnOnce(Vec<T>) -> engine::Result<Vec<Refused<U>>>,
     show: impl Fn(U) -> V,
 ) -> ApiResult<Json<Results<V>>> {
     check_batch("jobs", entries.len())?;
-    let mut refused = Vec::with_capacity(entries.len());
-    let mut sound = Vec::with_capacity(entries.len());
-    for entry in entries {
-        match entry {
-            Ok(entry) => {
-                sound.push(entry);
-                refused.push(None);
-            }
-            Err(refusal) => refused.push(Some(refusal)),
-        }
-    }
-    let answers = if sound.is_empty() {
-        Vec::new()
-    } else {
-        ask(sound).await?
-    };
-    let mut answers = answers.into_iter();
-    let results = refused.into_iter().map(|refused| {
-        let answer = refused.map_or_else(|| answers.next().unwrap_or(Err(Refusal::LeaseLost)), Err);
-        match answer {
-            Ok(taken) => Outcome::Taken(show(taken)),
-            Err(refusal) => Outcome::Refused(refused_entry(&refusal)),
-        }
-    });
-    Ok(Json(Results {
-        results: results.collect(),
-    }))
+    batch::each(entries, ask, show).await
 }
 
 /// Where an entry stands, for its refusals.

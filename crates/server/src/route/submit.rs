@@ -19,7 +19,7 @@ use crate::idempotency::{IdempotencyKey, marked};
 use crate::openapi::{IdempotencyHeader, Missing};
 use crate::state::AppState;
 
-fn read(item: wire::SubmitItem) -> SubmitItem {
+pub(super) fn read(item: wire::SubmitItem) -> SubmitItem {
     SubmitItem {
         payload: item.payload,
         details: ItemDetails {

@@ -6,19 +6,43 @@ use docket_wire::item as wire;
 use docket_wire::job::{Job, Step, StepStatus};
 use docket_wire::log::LogEntry;
 use docket_wire::pause;
+use docket_wire::time::Time;
 use serde_json::Value;
 
+use super::review::show;
 use crate::error::{ApiError, ApiResult};
 
 /// An item's row, by the name that the engine's answers give it.
 type Row = docket_engine::Item;
 
-fn json(what: &str, text: Option<String>) -> ApiResult<Option<Value>> {
+pub(super) fn json(what: &str, text: Option<String>) -> ApiResult<Option<Value>> {
     let parsed = text.map(|text| serde_json::from_str(&text)).transpose();
     parsed.map_err(|error| {
         tracing::error!(%error, what, "stored JSON cannot be read");
         ApiError::Internal
     })
+}
+
+/// The caller's own notes and, once its review is decided, the outcome of that.
+fn metadata(row: &Row) -> ApiResult<Option<Value>> {
+    let own = json("metadata", row.metadata.clone())?;
+    let Some(decided) = &row.decided else {
+        return Ok(own);
+    };
+    let recorded = json("decision", decided.decision.clone())?.unwrap_or_default();
+    let outcome = serde_json::json!({
+        "outcome": decided.state,
+        "reviewer": decided.by,
+        "reviewedAt": Time::from(decided.at),
+        "reason": recorded.get("reason"),
+        "version": row.version,
+    });
+    let mut notes = match own {
+        Some(Value::Object(notes)) => notes,
+        _ => serde_json::Map::new(),
+    };
+    notes.insert("reviewOutcome".to_owned(), outcome);
+    Ok(Some(Value::Object(notes)))
 }
 
 pub(crate) fn summary(row: &Row) -> ApiResult<wire::ItemSummary> {
@@ -38,7 +62,7 @@ pub(crate) fn summary(row: &Row) -> ApiResult<wire::ItemSummary> {
         content_hash: row.content_hash.to_string(),
         status: row.status,
         version: row.version,
-        metadata: json("metadata", row.metadata.clone())?,
+        metadata: metadata(row)?,
         created_at: row.created_at.into(),
         updated_at: row.updated_at.into(),
     })
@@ -55,6 +79,7 @@ pub(crate) fn item(view: ItemView) -> ApiResult<wire::Item> {
         fields: view.fields.into_iter().map(Into::into).collect(),
         position: view.position.map(Into::into),
         job,
+        review: view.review.as_ref().map(show::item_review),
         error,
     })
 }
@@ -66,6 +91,7 @@ pub(crate) fn job(view: JobView) -> Job {
             Some(_) => StepStatus::Completed,
             None => StepStatus::Pending,
         },
+        started_at: step.started_at.map(Into::into),
         completed_at: step.completed_at.map(Into::into),
     };
     Job {

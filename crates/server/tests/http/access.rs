@@ -18,6 +18,11 @@ const FETCHING: &[Role] = &Role::ALL;
 const WORKING: &[Role] = &[Role::Worker, Role::Service];
 const NOTIFYING: &[Role] = &[Role::Lead, Role::Service, Role::Admin];
 const REAPING: &[Role] = &[Role::Service, Role::Admin];
+const DECIDING: &[Role] = &[Role::Reviewer, Role::Lead];
+const LEADING: &[Role] = &[Role::Lead, Role::Admin];
+const OVERSEEING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Service, Role::Admin];
+const SPEAKING: &[Role] = &[Role::Service];
+const LEARNING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Admin];
 
 /// Who may call each operation: what a reader of the contract expects, and the code has to agree with.
 const ALLOWED: &[(&[Role], &[&str])] = &[
@@ -37,6 +42,9 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
             "pause",
             "pauses",
             "resume",
+            "reviewers",
+            "reviewer_put",
+            "reviewer",
         ],
     ),
     (PRODUCING, &["submit", "upload", "retry", "reprocess", "cancel"]),
@@ -45,6 +53,7 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
         &[
             "collections",
             "collection",
+            "unreviewed",
             "limits",
             "items",
             "item",
@@ -62,7 +71,53 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
         WORKING,
         &["claim", "heartbeat", "step", "complete", "fail", "release"],
     ),
-    (REAPING, &["reap"]),
+    (REAPING, &["reap", "review_reap", "review_stats_all"]),
+    (
+        OVERSEEING,
+        &[
+            "reviews",
+            "review",
+            "review_explain",
+            "review_stats",
+            "review_workload",
+        ],
+    ),
+    (
+        DECIDING,
+        &[
+            "review_pop",
+            "review_commit",
+            "review_release",
+            "review_heartbeat",
+            "review_undo",
+            "review_claim",
+        ],
+    ),
+    (
+        LEADING,
+        &[
+            "review_reassign",
+            "review_hand_on",
+            "field_unlock",
+            "insight_corrections",
+            "insight_calibration",
+            "insight_sla",
+            "training_data",
+        ],
+    ),
+    (LEARNING, &["insight_reviewers"]),
+    (
+        SPEAKING,
+        &[
+            "review_pop_for",
+            "review_commit_for",
+            "review_release_for",
+            "review_heartbeat_for",
+            "review_undo_for",
+            "review_claim_for",
+            "review_entries",
+        ],
+    ),
     (
         NOTIFYING,
         &[
@@ -88,10 +143,18 @@ fn operations() -> Vec<(String, String, String)> {
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let mut path = path.clone();
-            for id in ["itemId", "jobId", "keyId", "pauseId", "notificationId", "deliveryId"] {
+            for id in [
+                "itemId",
+                "jobId",
+                "keyId",
+                "pauseId",
+                "queueId",
+                "notificationId",
+                "deliveryId",
+            ] {
                 path = path.replace(&format!("{{{id}}}"), "01997a2c-5c00-7a3b-8c4d-5e6f708192a3");
             }
-            for name in ["tenantId", "collectionId", "name"] {
+            for name in ["tenantId", "collectionId", "reviewerId", "field", "name"] {
                 path = path.replace(&format!("{{{name}}}"), "nobody");
             }
             assert!(!path.contains('{'), "{path}");

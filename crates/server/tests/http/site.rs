@@ -23,13 +23,15 @@ pub(crate) struct Site {
 }
 
 /// Who has a key: what they are called here, their role, their tenant.
-pub(crate) const CALLERS: [(&str, Role, Option<&str>); 7] = [
+pub(crate) const CALLERS: [(&str, Role, Option<&str>); 9] = [
     ("admin", Role::Admin, None),
     ("service", Role::Service, None),
     ("worker", Role::Worker, None),
     ("acme", Role::Producer, Some("acme")),
     ("zeta", Role::Producer, Some("zeta")),
     ("reviewer", Role::Reviewer, Some("acme")),
+    ("bob", Role::Reviewer, Some("acme")),
+    ("zed", Role::Reviewer, Some("zeta")),
     ("lead", Role::Lead, Some("acme")),
 ];
 
@@ -108,6 +110,43 @@ impl Site {
             .as_str()
             .unwrap()
             .to_owned()
+    }
+
+    /// Makes collection `desk` of `acme`, whose items arrive finished and are reviewed by this policy.
+    pub(crate) async fn desk(&self, mut policy: Value) {
+        policy["enabled"] = Value::Bool(true);
+        let body = serde_json::json!({ "tenantId": "acme", "review": policy });
+        let answer = self.put("admin", "/api/v1/collections/desk", body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+
+    /// Puts items on the desk, one for each of these ids, with a field `total`.
+    pub(crate) async fn put_on_desk(&self, external_ids: &[&str]) {
+        let item = |id: &&str| {
+            let field = serde_json::json!({ "name": "total", "value": 5, "confidence": 60 });
+            serde_json::json!({ "externalId": id, "payload": { "for": id }, "fields": [field] })
+        };
+        let items: Vec<Value> = external_ids.iter().map(item).collect();
+        let body = serde_json::json!({ "items": items });
+        let answer = self.post("acme", "/api/v1/collections/desk/items", body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.json()["results"][0]["ok"], true, "{}", answer.text());
+    }
+
+    /// Pops up to so many reviews of the desk.
+    pub(crate) async fn pop(&self, who: &str, limit: u32) -> Vec<Value> {
+        let body = serde_json::json!({ "collectionId": "desk", "limit": limit });
+        let answer = self.post(who, "/api/v1/review-queue/pop", body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["items"].as_array().unwrap().clone()
+    }
+
+    /// Commits decisions; the results.
+    pub(crate) async fn commit(&self, who: &str, decisions: Value) -> Vec<Value> {
+        let body = serde_json::json!({ "decisions": decisions });
+        let answer = self.post(who, "/api/v1/review-queue/commit", body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["results"].as_array().unwrap().clone()
     }
 
     /// Claims one job of pipeline `work`.

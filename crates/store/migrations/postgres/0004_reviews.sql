@@ -47,10 +47,12 @@ create unique index review_item on review (collection_key, item_id, item_version
 create index review_fifo on review (collection_key, entered) where state = 0;
 create index review_priority on review (collection_key, order_key, entered) where state = 0;
 create index review_deadline on review (collection_key, deadline_ms, entered) where state = 0;
-create index review_held on review (collection_key, until_ms) where state = 1;
+create index review_held on review (collection_key, until_ms, entered) where state = 1;
 create index review_due on review (until_ms) where state = 1;
 create index review_in_hand on review (assigned_to, collection_key) where state = 1;
-create index review_decided on review (collection_key, decided_at_ms) where state in (2, 3, 4);
+create index review_decided on review (collection_key, decided_at_ms, entered) where state in (2, 3, 4);
+create index review_failed on review (collection_key, entered) where state = 5;
+create index review_cancelled on review (collection_key, entered) where state = 6;
 
 -- Whom a review is not offered to again.
 create table review_skip (

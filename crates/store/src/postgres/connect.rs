@@ -10,10 +10,11 @@ use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Timeouts,
 };
 use tokio::sync::mpsc;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::Config;
 
 use super::clock::DatabaseClock;
 use super::listen::Listener;
+use super::tls::{self, Tls};
 use crate::error::{Error, Result, is_transient};
 use crate::hint::{Hint, Hints};
 use crate::store::PostgresConfig;
@@ -58,13 +59,17 @@ impl Postgres {
         hints: &Hints,
         outgoing: mpsc::Receiver<Hint>,
     ) -> Result<Self> {
-        let parsed = parse(&config.url)?;
+        let (url, wanted) = tls::split(&config.url)?;
+        let mut parsed = parse(&url)?;
+        parsed.ssl_mode(wanted.mode);
+        let tls = Tls::new(&wanted)?;
         let life = Life::default();
         let opened = Self {
-            general: pool(&parsed, OPTIONS, config.connections, &life)?,
+            general: pool(&parsed, OPTIONS, &tls, config.connections, &life)?,
             hot: pool(
                 &parsed,
                 &format!("{OPTIONS} {HOT_OPTIONS}"),
+                &tls,
                 config.hot_connections,
                 &life,
             )?,
@@ -77,7 +82,7 @@ impl Postgres {
         drop(connection);
         opened.clock.measure(&opened.general).await?;
         opened.clock.keep_measuring(opened.general.clone());
-        Listener::start(with_options(&parsed, OPTIONS), hints, outgoing);
+        Listener::start(with_options(&parsed, OPTIONS), tls, hints, outgoing);
         Ok(opened)
     }
 
@@ -102,7 +107,7 @@ impl Postgres {
     }
 }
 
-fn parse(url: &str) -> Result<Config> {
+pub(crate) fn parse(url: &str) -> Result<Config> {
     let mut config = Config::from_str(url).map_err(|error| {
         // The driver's words never contain the password; the URL might.
         Error::Open(format!(
@@ -119,18 +124,18 @@ fn parse(url: &str) -> Result<Config> {
     Ok(config)
 }
 
-fn with_options(config: &Config, options: &str) -> Config {
+pub(crate) fn with_options(config: &Config, options: &str) -> Config {
     let mut config = config.clone();
     let given = config.get_options().unwrap_or_default().to_owned();
     config.options(format!("{given} {options}").trim());
     config
 }
 
-fn pool(config: &Config, options: &str, size: usize, life: &Life) -> Result<Pool> {
+fn pool(config: &Config, options: &str, tls: &Tls, size: usize, life: &Life) -> Result<Pool> {
     let manager_config = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
-    let manager = Manager::from_config(with_options(config, options), NoTls, manager_config);
+    let manager = Manager::from_config(with_options(config, options), tls.clone(), manager_config);
     let life = Arc::clone(life);
     let note_life = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let life = Arc::clone(&life);
@@ -170,7 +175,7 @@ pub(super) fn no_connection(error: &PoolError) -> Error {
 }
 
 /// An error with all that caused it, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -8,8 +8,9 @@ use std::time::Duration;
 use docket_core::id::{CollectionKey, PipelineKey};
 use docket_core::random::{Random as _, SystemRandom};
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config};
 
+use super::tls::Tls;
 use crate::hint::{Gate, Hint, Hints};
 
 const CHANNEL: &str = "docket_hint";
@@ -28,15 +29,17 @@ const REVIEW: &str = "r";
 /// Connects this server's hints with the others'.
 pub(crate) struct Listener {
     config: Config,
+    tls: Tls,
     gate: Gate,
     name: String,
 }
 
 impl Listener {
     /// Starts listening and telling; ends when the store's hints are gone.
-    pub(crate) fn start(config: Config, hints: &Hints, outgoing: mpsc::Receiver<Hint>) {
+    pub(crate) fn start(config: Config, tls: Tls, hints: &Hints, outgoing: mpsc::Receiver<Hint>) {
         let listener = Self {
             config,
+            tls,
             gate: hints.gate(),
             name: format!("{:016x}", SystemRandom.next_u64()),
         };
@@ -60,7 +63,7 @@ impl Listener {
 
     /// Serves one connection until it breaks (an error) or nobody sends hints any more.
     async fn serve(&self, outgoing: &mut mpsc::Receiver<Hint>) -> Result<(), tokio_postgres::Error> {
-        let (client, mut connection) = self.config.connect(NoTls).await?;
+        let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
         let (gate, own) = (self.gate.clone(), self.name.clone());
         let mut incoming = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {

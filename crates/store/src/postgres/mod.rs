@@ -1,9 +1,10 @@
 //! PostgreSQL: pooled connections, transactions that begin with their first statement, commits whose outcome is always known.
 
 mod clock;
-mod connect;
+pub(crate) mod connect;
 mod listen;
 mod run;
+mod tls;
 mod tx;
 
 pub(crate) use connect::{Postgres, Route};

@@ -7,26 +7,31 @@ use docket_core::tenant::UploadLimit;
 use crate::error::Result;
 use crate::params;
 use crate::table::tenant::upload_limit;
-use crate::tx::Tx;
+use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
 
+/// What is read of every collection, its tenant and that one's tier.
+macro_rules! columns {
+    () => {
+        "c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
+         case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end,
+         c.review_policy, exists (select 1 from pause p where p.pipeline_key = 0 or p.collection_key = c.collection_key)"
+    };
+}
+
 crate::statements! {
-    GET = split "collections_get"
-        "select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
-                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end,
-                c.review_policy, exists (select 1 from pause p where p.pipeline_key = 0 or p.collection_key = c.collection_key)
-         from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
-         where c.id = any ($1::text[])"
-        "select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
-                case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end,
-                c.review_policy, exists (select 1 from pause p where p.pipeline_key = 0 or p.collection_key = c.collection_key)
-         from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
-         where c.id in (select value from json_each($1))";
-    BY_KEY = portable "collection_by_key" "
-select c.collection_key, c.id, c.tenant_id, c.pipeline_key, c.lane_key, c.to_review, c.settings,
-       case when t.uploads_per_hour = -1 then null else coalesce(t.uploads_per_hour, r.uploads_per_hour) end,
-       c.review_policy, exists (select 1 from pause p where p.pipeline_key = 0 or p.collection_key = c.collection_key)
+    GET = selecting "collection_get" columns "
+from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier where c.id = $1";
+    GET_MANY = selecting_postgres "collections_get" columns "
+from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier where c.id = any ($1::text[])";
+    BY_KEY = selecting "collection_by_key" columns "
 from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier where c.collection_key = $1";
+    OF_TENANT = selecting "collections_of_tenant" columns "
+from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
+where c.tenant_id = $1 and c.id > $2 order by c.tenant_id, c.id limit $3";
+    ALL = selecting "collections_all" columns "
+from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
+where c.id > $1 order by c.id limit $2";
     INSERT = portable "collection_insert" "
 insert into collection (collection_key, id, tenant_id, pipeline_key, lane_key, to_review, settings, created_at_ms, updated_at_ms)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $8)";
@@ -71,13 +76,30 @@ fn read(mut row: Row) -> Result<Collection> {
 
 /// The collections of these ids, in any order; unknown ids are left out.
 pub async fn get_many(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<Collection>> {
-    let ids = Value::Texts(ids.into_iter().map(Some).collect());
-    tx.rows(&GET, params![ids]).await?.into_iter().map(read).collect()
+    if let Driver::Postgres(_) = tx.driver {
+        let ids = Value::Texts(ids.into_iter().map(Some).collect());
+        let rows = tx.rows(&GET_MANY, params![ids]).await?;
+        return rows.into_iter().map(read).collect();
+    }
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.extend(get(tx, &id).await?);
+    }
+    Ok(found)
 }
 
 /// A collection.
 pub async fn get(tx: &mut Tx, id: &str) -> Result<Option<Collection>> {
-    Ok(get_many(tx, vec![id.to_owned()]).await?.pop())
+    tx.row_opt(&GET, params![id]).await?.map(read).transpose()
+}
+
+/// Collections after this one, by id: of a tenant, or of all.
+pub async fn list(tx: &mut Tx, tenant_id: Option<&str>, after: &str, limit: u64) -> Result<Vec<Collection>> {
+    let rows = match tenant_id {
+        Some(tenant_id) => tx.rows(&OF_TENANT, params![tenant_id, after, limit]).await?,
+        None => tx.rows(&ALL, params![after, limit]).await?,
+    };
+    rows.into_iter().map(read).collect()
 }
 
 /// The collection of this key.

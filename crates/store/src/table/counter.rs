@@ -58,6 +58,14 @@ impl Counted {
     }
 }
 
+/// The state of a review that a counter's word stands for.
+pub(crate) fn review_state(word: &str) -> Option<ReviewState> {
+    match Counted::from_word(word)? {
+        Counted::Review(state) => Some(state),
+        Counted::Item(_) => None,
+    }
+}
+
 /// Notes that `n` items went from one status to another; none for a new item, or one that is gone.
 pub async fn add(
     tx: &mut Tx,

@@ -38,6 +38,14 @@ order by l.lane_key limit $1";
 select t.id, t.intake_next, s.first from tenant t join (
   select tenant_id, max(first) as first from intake_slot group by tenant_id) s on s.tenant_id = t.id
 where s.first >= t.intake_next order by t.id limit $1";
+    HOURS = portable "doctor_hours" "
+select t.id, t.intake_next - s.first, coalesce(l.n, 0) from tenant t join (
+  select tenant_id, min(first) as first from intake_slot group by tenant_id) s on s.tenant_id = t.id
+left join (
+  select e.tenant_id, count(*) as n from log e join (
+    select tenant_id, min(at_ms) as at_ms from intake_slot group by tenant_id) o on o.tenant_id = e.tenant_id
+  where e.action in ('item.submitted', 'item.versioned') and e.at_ms >= o.at_ms - $2 group by e.tenant_id) l on l.tenant_id = t.id
+where t.intake_next - s.first > coalesce(l.n, 0) order by t.id limit $1";
     LANE_LIMITS = portable "doctor_lane_limits" "
 select l.lane_key, l.lim, coalesce(t.concurrent_jobs, r.concurrent_jobs)
 from lane l join lane_of o on o.lane_key = l.lane_key join tenant t on t.id = o.tenant_id join tier r on r.name = t.tier
@@ -91,6 +99,9 @@ select j.lane_key, j.seq from job j left join item i on i.collection_key = j.col
 where j.state = 0 and (i.id is null or i.lane_key <> j.lane_key or i.job_seq <> j.seq) order by j.lane_key, j.seq limit $1";
 }
 
+/// A moment of intake may be so much later than its entries in the log: clocks of servers differ, and moments never run backwards.
+const CLOCKS_MS: i64 = 60_000;
+
 /// How many differences of a kind are reported.
 const SHOWN: u64 = 20;
 
@@ -143,6 +154,12 @@ pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
         let (tenant, next, first) = (row.text(0)?, row.int(1)?, row.int(2)?);
         found.push(format!(
             "tenant {tenant}: its next submission is number {next}, but {first} was given already"
+        ));
+    }
+    for mut row in tx.rows(&HOURS, params![SHOWN, CLOCKS_MS]).await? {
+        let (tenant, counted, submitted) = (row.text(0)?, row.int(1)?, row.int(2)?);
+        found.push(format!(
+            "tenant {tenant}: {counted} submissions count against its hour, but the log has {submitted}"
         ));
     }
     for mut row in tx.rows(&PAUSED, params![SHOWN]).await? {

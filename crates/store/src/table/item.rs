@@ -14,35 +14,34 @@ use crate::params;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
 
+/// What is read of every item, its latest job, and the review of its present version.
+macro_rules! columns {
+    () => {
+        "i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
+         i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
+         i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
+         c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state, r.decided_by, r.decided_at_ms, r.decision,
+         h.started_at_ms, j.finished_at_ms"
+    };
+}
+
 crate::statements! {
-    GET = portable "item_get" "
-select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
-       i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
-       i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
-       c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state
+    GET = selecting "item_get" columns "
 from item i join collection c on c.collection_key = i.collection_key
 left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
 left join review r on r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
 where i.collection_key = $1 and i.id = $2";
-    GET_MANY = postgres "item_get_many" "
-select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
-       i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
-       i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
-       c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state
+    GET_MANY = selecting_postgres "item_get_many" columns "
 from unnest($2::uuid[]) as q (id)
 cross join lateral (select * from item i where i.collection_key = $1 and i.id = q.id limit 1) i
 join collection c on c.collection_key = i.collection_key
 left join lateral (select * from job j where j.lane_key = i.lane_key and j.seq = i.job_seq limit 1) j on true
 left join lateral (select * from hold h where h.lane_key = i.lane_key and h.seq = i.job_seq limit 1) h on true
-left join lateral (select r.state from review r
+left join lateral (select r.state, r.decided_by, r.decided_at_ms, r.decision from review r
                    where r.collection_key = i.collection_key and r.item_id = i.id and r.item_version = i.version
                    limit 1) r on true";
-    LIST = portable "item_list" "
-select i.collection_key, i.id, i.version, i.external_id, i.content_hash, i.is_file, i.filename, i.media_type, i.size,
-       i.blob_key, i.payload, i.metadata, i.fields, i.display_payload, i.confidence, i.line_item_count, i.total_amount,
-       i.deadline_ms, i.to_review, i.submitted_by, i.lane_key, i.job_seq, i.created_at_ms, i.updated_at_ms,
-       c.id, c.tenant_id, j.state, h.kind, j.to_review, r.state
+    LIST = selecting "item_list" columns "
 from item i join collection c on c.collection_key = i.collection_key
 left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 left join hold h on h.lane_key = i.lane_key and h.seq = i.job_seq
@@ -118,6 +117,21 @@ pub struct Item {
     pub collection_id: String,
     pub tenant_id: String,
     pub status: ItemStatus,
+    /// How the review of its present version was decided.
+    pub decided: Option<DecidedItem>,
+}
+
+/// How the review of an item was decided.
+#[derive(Clone, Debug)]
+pub struct DecidedItem {
+    /// What the review is.
+    pub state: ReviewState,
+    /// Who decided.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// The reason and the corrections, as JSON text.
+    pub decision: Option<String>,
 }
 
 fn read(mut row: Row) -> Result<Item> {
@@ -138,7 +152,23 @@ fn read(mut row: Row) -> Result<Item> {
         Some(code) => Some(ReviewState::from_code(code).ok_or_else(|| row.inconsistent(29))?),
         None => None,
     };
+    let decided = match (review, row.opt_text(30)?, row.opt_time(31)?) {
+        (Some(state), Some(by), Some(at)) if state.is_decided() => Some(DecidedItem {
+            state,
+            by,
+            at,
+            decision: row.opt_text(32)?,
+        }),
+        _ => None,
+    };
     let item_to_review = row.bool(18)?;
+    // Processing and reviewing change an item without writing its row.
+    let changes = [
+        row.opt_time(33)?,
+        row.opt_time(34)?,
+        decided.as_ref().map(|decided| decided.at),
+    ];
+    let updated_at = changes.into_iter().flatten().fold(row.time(23)?, Timestamp::max);
     let to_review = row.opt_bool(28)?.unwrap_or(item_to_review);
     Ok(Item {
         id: row.item(1)?,
@@ -162,10 +192,11 @@ fn read(mut row: Row) -> Result<Item> {
         submitted_by: row.text(19)?,
         job,
         created_at: row.time(22)?,
-        updated_at: row.time(23)?,
+        updated_at,
         collection_id: row.text(24)?,
         tenant_id: row.text(25)?,
         status: ItemStatus::derive(job_status, to_review, review),
+        decided,
     })
 }
 

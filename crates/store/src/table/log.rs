@@ -64,6 +64,29 @@ order by l.id limit $5";
     WINDOW_UP = split "log_stream_window_up" "
 select l.tx, l.id from log l where (l.tx, l.id) > ($1, $2) and (l.tx, l.id) <= ($3, $4) order by l.tx, l.id offset $5 limit 1" "
 select l.tx, l.id from log l where l.id > $2 and l.id <= $4 order by l.id limit 1 offset $5";
+    BOUNDED_UP = split "log_stream_bounded_up" "
+select l.tx, l.id, l.at_ms, l.tenant_id, l.item_id, l.lane_key, l.seq, l.action, l.actor, l.field, l.old, l.new, l.details,
+       (select j.created_at_ms from job j where j.lane_key = l.lane_key and j.seq = l.seq)
+from (select e.*, sum(octet_length(coalesce(e.old, '')) + octet_length(coalesce(e.new, '')) + octet_length(coalesce(e.details, '')))
+                  over (order by e.tx, e.id rows between unbounded preceding and 1 preceding) as before
+      from log e
+      where (e.tx, e.id) > ($1, $2) and (e.tx, e.id) <= ($3, $4) and ($6::text is null or e.tenant_id = $6)
+      order by e.tx, e.id limit $5) l
+where coalesce(l.before, 0) < $7 order by l.tx, l.id" "
+select l.tx, l.id, l.at_ms, l.tenant_id, l.item_id, l.lane_key, l.seq, l.action, l.actor, l.field, l.old, l.new, l.details,
+       (select j.created_at_ms from job j where j.lane_key = l.lane_key and j.seq = l.seq)
+from (select e.*, sum(octet_length(coalesce(e.old, '')) + octet_length(coalesce(e.new, '')) + octet_length(coalesce(e.details, '')))
+                  over (order by e.id rows between unbounded preceding and 1 preceding) as before
+      from log e where e.id > $2 and e.id <= $4 and ($6 is null or e.tenant_id = $6) order by e.id limit $5) l
+where coalesce(l.before, 0) < $7 order by l.id";
+    BOUNDED_ITEM_UP = portable "log_stream_bounded_item_up" "
+select l.tx, l.id, l.at_ms, l.tenant_id, l.item_id, l.lane_key, l.seq, l.action, l.actor, l.field, l.old, l.new, l.details,
+       (select j.created_at_ms from job j where j.lane_key = l.lane_key and j.seq = l.seq)
+from (select e.*, sum(octet_length(coalesce(e.old, '')) + octet_length(coalesce(e.new, '')) + octet_length(coalesce(e.details, '')))
+                  over (order by e.tx, e.id rows between unbounded preceding and 1 preceding) as before
+      from log e where e.item_id = $6 and (e.tx, e.id) > ($1, $2) and (e.tx, e.id) <= ($3, $4)
+      order by e.tx, e.id limit $5) l
+where coalesce(l.before, 0) < $7 order by l.tx, l.id";
     STREAM_DOWN = split "log_stream_down" "
 select l.tx, l.id, l.at_ms, l.tenant_id, l.item_id, l.lane_key, l.seq, l.action, l.actor, l.field, l.old, l.new, l.details,
        (select j.created_at_ms from job j where j.lane_key = l.lane_key and j.seq = l.seq)
@@ -215,6 +238,12 @@ impl Entry {
         }
     }
 
+    /// How many bytes its values take.
+    fn value_bytes(&self) -> u64 {
+        let values = [&self.old, &self.new, &self.details];
+        values.into_iter().flatten().map(|value| value.len() as u64).sum()
+    }
+
     /// Roughly how many bytes it takes.
     pub fn weight(&self) -> usize {
         let texts = [&self.tenant_id, &self.field, &self.old, &self.new, &self.details];
@@ -319,6 +348,8 @@ pub struct Piece {
     pub limit: u64,
     /// How many entries are looked at, where not all are wanted.
     pub window: u64,
+    /// Forwards, the entry with which the values reach so many bytes is the last.
+    pub bytes: Option<u64>,
 }
 
 /// What was read.
@@ -387,33 +418,56 @@ pub async fn read(tx: &mut Tx, wanted: &Wanted, piece: &Piece) -> Result<Read> {
             end = Some(until);
         }
     }
-    let statement = if wanted.item.is_some() {
-        item_stream
-    } else {
-        stream
+    let mut found = match piece.bytes {
+        Some(bytes) => bounded(tx, wanted, piece, until, bytes).await?,
+        None => {
+            let statement = if wanted.item.is_some() {
+                item_stream
+            } else {
+                stream
+            };
+            let mut params = params![
+                piece.after.tx,
+                piece.after.id,
+                until.tx,
+                until.id,
+                piece.limit,
+                wanted.tenant_id.as_ref(),
+                wanted.actor.as_ref(),
+                wanted.action.as_ref(),
+                wanted.since,
+                wanted.until,
+            ]
+            .to_vec();
+            params.extend(wanted.item.map(Value::from));
+            entries(tx, statement, &params).await?
+        }
     };
-    let mut params = params![
-        piece.after.tx,
-        piece.after.id,
-        until.tx,
-        until.id,
-        piece.limit,
-        wanted.tenant_id.as_ref(),
-        wanted.actor.as_ref(),
-        wanted.action.as_ref(),
-        wanted.since,
-        wanted.until,
-    ]
-    .to_vec();
-    params.extend(wanted.item.map(Value::from));
-    let mut found = entries(tx, statement, &params).await?;
-    if found.len() as u64 == piece.limit {
+    let is_full = |bytes| found.iter().map(Entry::value_bytes).sum::<u64>() >= bytes;
+    if found.len() as u64 == piece.limit || piece.bytes.is_some_and(is_full) {
         end = found.last().map(|entry| entry.position);
     }
-    // A collection's key is a part of its items' ids; the databases do not know that.
+    // A collection's key is a part of its items' ids; the databases do not know that, and what is bounded is asked for by its owner only.
     found.retain(|entry| wanted.takes(entry));
     Ok(Read {
         entries: found,
         next: end,
     })
+}
+
+/// What stands in a piece, up to the entry with which the values reach so many bytes.
+async fn bounded(
+    tx: &mut Tx,
+    wanted: &Wanted,
+    piece: &Piece,
+    until: LogPosition,
+    bytes: u64,
+) -> Result<Vec<Entry>> {
+    let (statement, whose) = match wanted.item {
+        Some(item) => (&BOUNDED_ITEM_UP, Value::from(item)),
+        None => (&BOUNDED_UP, Value::from(wanted.tenant_id.as_ref())),
+    };
+    let after = piece.after;
+    let params = params![after.tx, after.id, until.tx, until.id, piece.limit, whose, bytes];
+    entries(tx, statement, params).await
 }

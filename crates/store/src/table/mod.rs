@@ -4,6 +4,7 @@
 pub mod collection;
 pub mod correction;
 pub mod counter;
+pub mod decided;
 pub mod delivery;
 pub mod delivery_attempt;
 pub mod delivery_find;
@@ -24,6 +25,7 @@ pub mod record;
 pub mod retention;
 pub mod review;
 pub mod review_content;
+pub mod review_list;
 pub mod review_order;
 pub mod reviewer;
 pub mod seal;
@@ -38,6 +40,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     collection::STATEMENTS,
     correction::STATEMENTS,
     counter::STATEMENTS,
+    decided::STATEMENTS,
     delivery::STATEMENTS,
     delivery_attempt::STATEMENTS,
     delivery_find::STATEMENTS,
@@ -58,6 +61,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     retention::STATEMENTS,
     review::STATEMENTS,
     review_content::STATEMENTS,
+    review_list::STATEMENTS,
     review_order::STATEMENTS,
     reviewer::STATEMENTS,
     seal::STATEMENTS,

@@ -31,7 +31,8 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 on conflict (collection_key, item_id, item_version) do update set
   state = 0, order_key = excluded.order_key, deadline_ms = excluded.deadline_ms, deadline_given = excluded.deadline_given,
   policy = excluded.policy, confidence = excluded.confidence, line_item_count = excluded.line_item_count,
-  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0
+  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0, created_at_ms = excluded.created_at_ms,
+  entered = (select max(entered) + 1 from review)
 where review.state = 6
 returning id, item_id";
     ENTER_MANY = postgres "review_enter_many" "
@@ -43,7 +44,8 @@ from unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6
 on conflict (collection_key, item_id, item_version) do update set
   state = 0, order_key = excluded.order_key, deadline_ms = excluded.deadline_ms, deadline_given = excluded.deadline_given,
   policy = excluded.policy, confidence = excluded.confidence, line_item_count = excluded.line_item_count,
-  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0
+  total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0, created_at_ms = excluded.created_at_ms,
+  entered = default
 where review.state = 6
 returning id, item_id";
     GET = selecting "review_get" columns "
@@ -106,18 +108,13 @@ where r.collection_key = n.collection_key and r.id = n.id";
 insert into review_skip (collection_key, review_id, reviewer) values ($1, $2, $3) on conflict do nothing";
     SKIPPED_BY = portable "review_skipped_by" "
 select reviewer from review_skip where collection_key = $1 and review_id = $2 limit 1000";
-    PENDING_FOR = portable "review_pending_for" "
-select 1 from review r where r.collection_key = $1 and r.state = 0
-  and not exists (select 1 from review_skip s
-                  where s.collection_key = r.collection_key and s.review_id = r.id and s.reviewer = $2)
-order by r.collection_key, r.entered limit 1";
-    STANDING = portable "review_standing" "
-select (select capacity from reviewer where id = $1), count(*), coalesce(sum(case when opened_at_ms is null then 1 else 0 end), 0)
-from review where assigned_to = $1 and state = 1";
-    IN_HAND_OF = split "review_in_hand_of"
-        "select assigned_to, count(*) from review where assigned_to = any ($1::text[]) and state = 1 group by assigned_to"
-        "select assigned_to, count(*) from review where assigned_to in (select value from json_each($1)) and state = 1
-         group by assigned_to";
+    LEFT = portable "review_left" "
+select exists (select 1 from review r where r.collection_key = $1 and r.state = 0),
+       exists (select 1 from review r where r.collection_key = $1 and r.state = 0
+                 and not exists (select 1 from review_skip s
+                                 where s.collection_key = r.collection_key and s.review_id = r.id and s.reviewer = $2)),
+       (select count(*) from review where collection_key = $1 and state = 1),
+       (select min(until_ms) from review where collection_key = $1 and state = 1)";
     DELETE_SKIPS = portable "review_delete_skips" "
 delete from review_skip where collection_key = $1 and review_id in (
   select id from review where collection_key = $1 and item_id = $2)";
@@ -218,15 +215,14 @@ async fn reviews(tx: &mut Tx, statement: &'static Statement, params: &[Value]) -
     rows.into_iter().map(Review::read).collect()
 }
 
-/// Writes those of the reviews whose item and version has none yet; one that was cancelled begins anew, under its old id. Gives the
-/// reviews that begin, by item.
+/// Writes those of the reviews whose item and version has none yet, in this order; one that was cancelled begins anew, under its old id and
+/// behind all others. Gives the reviews that begin, by item.
 pub async fn enter(tx: &mut Tx, new: &[NewReview], now: Timestamp) -> Result<Vec<(ReviewId, ItemId)>> {
     let rows = if let Driver::Postgres(_) = tx.driver {
-        // In one order, so that two who enter the same ones wait for each other and not in a circle.
-        let mut new: Vec<_> = new.iter().collect();
-        new.sort_by_key(|review| review.item);
-        let ints = |of: fn(&NewReview) -> Option<i64>| Value::Ints(new.iter().map(|n| of(n)).collect());
-        let reals = |of: fn(&NewReview) -> Option<f64>| Value::Reals(new.iter().map(|n| of(n)).collect());
+        // In the order given, which is the order of arrival. Nobody waits in a circle: whoever enters several reviews at once has made
+        // their items or holds their jobs, and whoever enters a known one enters it alone.
+        let ints = |of: fn(&NewReview) -> Option<i64>| Value::Ints(new.iter().map(of).collect());
+        let reals = |of: fn(&NewReview) -> Option<f64>| Value::Reals(new.iter().map(of).collect());
         let params = params![
             ints(|n| Some(i64::from(n.id.collection().0))),
             Value::Uuids(new.iter().map(|n| n.id.uuid()).collect()),
@@ -433,46 +429,34 @@ pub async fn skip(tx: &mut Tx, id: ReviewId, reviewer: &str) -> Result<()> {
         .map(drop)
 }
 
-/// Whether anything is pending that this reviewer has not passed over, whoever has it locked.
-pub async fn is_pending_for(tx: &mut Tx, collection: CollectionKey, reviewer: &str) -> Result<bool> {
-    let row = tx.row_opt(&PENDING_FOR, params![collection, reviewer]).await?;
-    Ok(row.is_some())
+/// What is left in a collection for a reviewer, whoever has it locked; all of one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    /// Whether anything is pending.
+    pub any: bool,
+    /// Whether any of that was not passed over by the reviewer.
+    pub any_for_reviewer: bool,
+    /// How many are in hands.
+    pub in_review: u64,
+    /// When the next of their leases ends.
+    pub next_lease_ends_at: Option<Timestamp>,
+}
+
+/// What is left for a reviewer.
+pub async fn left(tx: &mut Tx, collection: CollectionKey, reviewer: &str) -> Result<Left> {
+    let mut row = tx.row(&LEFT, params![collection, reviewer]).await?;
+    Ok(Left {
+        any: row.bool(0)?,
+        any_for_reviewer: row.bool(1)?,
+        in_review: row.count(2)?,
+        next_lease_ends_at: row.opt_time(3)?,
+    })
 }
 
 /// Those who have passed over a review.
 pub async fn skipped_by(tx: &mut Tx, id: ReviewId) -> Result<Vec<String>> {
     let rows = tx.rows(&SKIPPED_BY, params![id.collection(), id]).await?;
     rows.into_iter().map(|mut row| row.text(0)).collect()
-}
-
-/// How it stands with a reviewer, over all collections.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Standing {
-    /// How many they may hold; none for any number.
-    pub capacity: Option<u64>,
-    /// How many they hold.
-    pub in_hand: u64,
-    /// How many of those they have not looked at yet.
-    pub unopened: u64,
-}
-
-/// How it stands with a reviewer.
-pub async fn standing(tx: &mut Tx, reviewer: &str) -> Result<Standing> {
-    let mut row = tx.row(&STANDING, params![reviewer]).await?;
-    Ok(Standing {
-        capacity: row.opt_count(0)?,
-        in_hand: row.count(1)?,
-        unopened: row.count(2)?,
-    })
-}
-
-/// How many reviews these reviewers hold; those who hold none are left out.
-pub async fn in_hand_of(tx: &mut Tx, reviewers: &[String]) -> Result<Vec<(String, u64)>> {
-    let reviewers = Value::Texts(reviewers.iter().cloned().map(Some).collect());
-    let rows = tx.rows(&IN_HAND_OF, params![reviewers]).await?;
-    rows.into_iter()
-        .map(|mut row| Ok((row.text(0)?, row.count(1)?)))
-        .collect()
 }
 
 /// Deletes all reviews of an item; the states they had.

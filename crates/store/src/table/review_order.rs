@@ -103,26 +103,26 @@ pub async fn stale(tx: &mut Tx, rekey: &Rekey, limit: u64) -> Result<Vec<Review>
     rows.into_iter().map(Review::read).collect()
 }
 
-/// Writes the keys and deadlines of reviews.
-pub async fn set_keys(tx: &mut Tx, rekey: &Rekey, changed: &[Review]) -> Result<()> {
+/// Writes the keys and deadlines of reviews, which follow this policy from now on.
+pub async fn set_keys(tx: &mut Tx, collection: CollectionKey, policy: i64, changed: &[Review]) -> Result<()> {
     if let Driver::Postgres(_) = tx.driver {
         let ints = |of: fn(&Review) -> i64| Value::Ints(changed.iter().map(|r| Some(of(r))).collect());
         let params = params![
-            rekey.collection,
+            collection,
             Value::Uuids(changed.iter().map(|review| review.id.uuid()).collect()),
             ints(|review| review.order_key),
             ints(|review| review.inputs.deadline.ms()),
-            rekey.policy,
+            policy,
         ];
         return tx.execute(&SET_KEYS_MANY, params).await.map(drop);
     }
     for review in changed {
         let params = params![
-            rekey.collection,
+            collection,
             review.id,
             review.order_key,
             review.inputs.deadline,
-            rekey.policy
+            policy
         ];
         tx.execute_one(&SET_KEYS, params).await?;
     }

@@ -1,7 +1,6 @@
 //! Reviewers: who they are, whether they are there, and whose turn it is.
 
 use docket_core::Timestamp;
-use docket_core::id::CollectionKey;
 
 use crate::error::Result;
 use crate::params;
@@ -26,6 +25,13 @@ insert into reviewer (id, name, tenant_id, available, capacity, created_at_ms, u
 values ($1, $2, $3, $4, $5, $6, $6)
 on conflict (id) do update set name = excluded.name, tenant_id = excluded.tenant_id, available = excluded.available,
   capacity = excluded.capacity, updated_at_ms = excluded.updated_at_ms";
+    OF_ROSTER = split "reviewer_of_roster"
+        "select r.id, r.name, r.tenant_id, r.available, r.capacity, r.turn from reviewer r
+         where r.id = any ($1::text[]) order by r.id"
+        "select r.id, r.name, r.tenant_id, r.available, r.capacity, r.turn from reviewer r
+         where r.id in (select value from json_each($1)) order by r.id";
+    OF_TENANT = selecting "reviewer_of_tenant" columns "
+from reviewer r where r.tenant_id is null or r.tenant_id = $1 order by r.id limit $2";
     LOCK_ROSTER = split "reviewer_lock_roster"
         "select r.id, r.name, r.tenant_id, r.available, r.capacity, r.turn from reviewer r
          where r.id = any ($1::text[]) order by r.id for no key update"
@@ -38,9 +44,14 @@ from reviewer r where r.tenant_id is null or r.tenant_id = $1 order by r.id limi
          select id, id, true, $2, $2 from unnest($1::text[]) as n (id) order by id on conflict do nothing"
         "insert into reviewer (id, name, available, created_at_ms, updated_at_ms)
          select value, value, 1, $2, $2 from json_each($1) where true on conflict do nothing";
+    STANDING = portable "reviewer_standing" "
+select (select capacity from reviewer where id = $1), count(*), coalesce(sum(case when opened_at_ms is null then 1 else 0 end), 0)
+from review where assigned_to = $1 and state = 1";
+    IN_HAND_OF = split "reviewer_in_hand"
+        "select assigned_to, count(*) from review where assigned_to = any ($1::text[]) and state = 1 group by assigned_to"
+        "select assigned_to, count(*) from review where assigned_to in (select value from json_each($1)) and state = 1
+         group by assigned_to";
     SET_TURN = portable "reviewer_set_turn" "update reviewer set turn = $2 where id = $1";
-    HELD = portable "reviewer_held" "
-select count(*), min(until_ms) from review where collection_key = $1 and state = 1";
 }
 
 /// A reviewer.
@@ -98,6 +109,18 @@ pub async fn seed(tx: &mut Tx, roster: &[String], now: Timestamp) -> Result<()> 
     tx.execute(&SEED, params![texts(roster), now]).await.map(drop)
 }
 
+/// Those of a roster that somebody has described.
+pub async fn of_roster(tx: &mut Tx, roster: &[String]) -> Result<Vec<Reviewer>> {
+    let rows = tx.rows(&OF_ROSTER, params![texts(roster)]).await?;
+    rows.into_iter().map(read).collect()
+}
+
+/// Those who review for a tenant.
+pub async fn of_tenant(tx: &mut Tx, tenant_id: &str) -> Result<Vec<Reviewer>> {
+    let rows = tx.rows(&OF_TENANT, params![tenant_id, REVIEWERS_MAX]).await?;
+    rows.into_iter().map(read).collect()
+}
+
 /// Those of a roster, locked: whoever else assigns among them has to wait.
 pub async fn lock_roster(tx: &mut Tx, roster: &[String]) -> Result<Vec<Reviewer>> {
     let rows = tx.rows(&LOCK_ROSTER, params![texts(roster)]).await?;
@@ -117,10 +140,33 @@ pub async fn set_turn(tx: &mut Tx, id: &str, turn: i64) -> Result<()> {
     tx.execute_one(&SET_TURN, params![id, turn]).await
 }
 
-/// How many reviews of a collection are in hands, and when the next lease ends.
-pub async fn held(tx: &mut Tx, collection: CollectionKey) -> Result<(u64, Option<Timestamp>)> {
-    let mut row = tx.row(&HELD, params![collection]).await?;
-    Ok((row.count(0)?, row.opt_time(1)?))
+/// How it stands with a reviewer, over all collections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing {
+    /// How many they may hold; none for any number.
+    pub capacity: Option<u64>,
+    /// How many they hold.
+    pub in_hand: u64,
+    /// How many of those they have not looked at yet.
+    pub unopened: u64,
+}
+
+/// How it stands with a reviewer.
+pub async fn standing(tx: &mut Tx, reviewer: &str) -> Result<Standing> {
+    let mut row = tx.row(&STANDING, params![reviewer]).await?;
+    Ok(Standing {
+        capacity: row.opt_count(0)?,
+        in_hand: row.count(1)?,
+        unopened: row.count(2)?,
+    })
+}
+
+/// How many reviews these reviewers hold; those who hold none are left out.
+pub async fn in_hand_of(tx: &mut Tx, reviewers: &[String]) -> Result<Vec<(String, u64)>> {
+    let rows = tx.rows(&IN_HAND_OF, params![texts(reviewers)]).await?;
+    rows.into_iter()
+        .map(|mut row| Ok((row.text(0)?, row.count(1)?)))
+        .collect()
 }
 
 fn texts(roster: &[String]) -> Value {

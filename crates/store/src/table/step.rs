@@ -9,13 +9,16 @@ use crate::tx::Tx;
 
 crate::statements! {
     PUT = portable "job_step_put" "
-insert into job_step (lane_key, seq, name, output, completed_at_ms) values ($1, $2, $3, $4, $5)
+insert into job_step (lane_key, seq, name, output, started_at_ms, completed_at_ms)
+values ($1, $2, $3, $4,
+        coalesce((select max(s.completed_at_ms) from job_step s
+                  where s.lane_key = $1 and s.seq = $2 and s.name <> $3 and s.completed_at_ms > $5), $5), $6)
 on conflict (lane_key, seq, name) do update set output = excluded.output, completed_at_ms = excluded.completed_at_ms";
     OF_JOB = portable "job_steps" "
-select name, output, completed_at_ms from job_step where lane_key = $1 and seq = $2 order by completed_at_ms, name";
+select name, output, started_at_ms, completed_at_ms from job_step where lane_key = $1 and seq = $2 order by completed_at_ms, name";
     COPY = portable "job_steps_copy" "
-insert into job_step (lane_key, seq, name, output, completed_at_ms)
-select $3, $4, name, output, completed_at_ms from job_step where lane_key = $1 and seq = $2";
+insert into job_step (lane_key, seq, name, output, started_at_ms, completed_at_ms)
+select $3, $4, name, output, started_at_ms, completed_at_ms from job_step where lane_key = $1 and seq = $2";
 }
 
 /// A finished step.
@@ -24,19 +27,23 @@ select $3, $4, name, output, completed_at_ms from job_step where lane_key = $1 a
 pub struct FinishedStep {
     pub name: String,
     pub output: String,
+    /// Not known of steps from before that was noted.
+    pub started_at: Option<Timestamp>,
     pub completed_at: Timestamp,
 }
 
-/// Keeps a step's output.
+/// Keeps a step's output. It began with the attempt, or with the end of the step before it.
 pub async fn put(
     tx: &mut Tx,
     lane: LaneKey,
     seq: Seq,
     name: &str,
     output: &str,
+    attempt_started_at: Timestamp,
     now: Timestamp,
 ) -> Result<()> {
-    tx.execute_one(&PUT, params![lane, seq, name, output, now]).await
+    let params = params![lane, seq, name, output, attempt_started_at, now];
+    tx.execute_one(&PUT, params).await
 }
 
 /// The finished steps of a job.
@@ -47,7 +54,8 @@ pub async fn of_job(tx: &mut Tx, lane: LaneKey, seq: Seq) -> Result<Vec<Finished
             Ok(FinishedStep {
                 name: row.text(0)?,
                 output: row.text(1)?,
-                completed_at: row.time(2)?,
+                started_at: row.opt_time(2)?,
+                completed_at: row.time(3)?,
             })
         })
         .collect()

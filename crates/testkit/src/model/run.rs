@@ -10,6 +10,7 @@ use docket_engine::{Error, PauseTarget};
 
 use super::Mutation;
 use super::op::{Op, PIPELINES, TENANTS};
+use super::search::StateMachine;
 use super::state::{KEEP_FINISHED_MS, Model, Paused};
 use super::work::Code;
 use crate::world::names;
@@ -36,9 +37,17 @@ pub struct Arena {
     actions: BTreeMap<&'static str, usize>,
 }
 
-impl Arena {
-    /// An arena on an empty database.
-    pub async fn new(database: Database) -> Self {
+impl StateMachine for Arena {
+    type Op = Op;
+    type Mutation = Mutation;
+    const TEST: &'static str = "model";
+    const REPRODUCTIONS: &'static str = "reproductions.rs";
+
+    fn op() -> impl proptest::strategy::Strategy<Value = Op> {
+        super::op::op()
+    }
+
+    async fn open(database: Database) -> Self {
         let settings = WorldConfig {
             // One statement of a kind at a time: who comes first is served first.
             runners: 1,
@@ -52,14 +61,11 @@ impl Arena {
         }
     }
 
-    /// How often each action was written to the log, in all cases that went well.
-    pub const fn actions(&self) -> &BTreeMap<&'static str, usize> {
+    fn actions(&self) -> &BTreeMap<&'static str, usize> {
         &self.actions
     }
 
-    /// Runs the operations as a case of its own and leaves the database ready for the next. Everything is compared after every
-    /// so many operations, and at the end.
-    pub async fn run(
+    async fn run(
         &mut self,
         ops: &[Op],
         check_every: usize,
@@ -102,7 +108,7 @@ pub(super) struct Case<'a> {
 }
 
 /// Whether two answers are the same; what differs, if not.
-pub(super) fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model: &T) -> Checked {
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model: &T) -> Checked {
     if engine == model {
         return Ok(());
     }
@@ -110,7 +116,7 @@ pub(super) fn same<T: PartialEq + std::fmt::Debug>(what: &str, engine: &T, model
 }
 
 /// The refusal's code in place of the refusal; anything else that went wrong is a difference.
-pub(super) fn coded<T>(answer: Result<T, Error>) -> Checked<Result<T, Code>> {
+pub(crate) fn coded<T>(answer: Result<T, Error>) -> Checked<Result<T, Code>> {
     match answer {
         Ok(value) => Ok(Ok(value)),
         Err(Error::Refused(refusal)) => Ok(Err(refusal.code())),
@@ -118,7 +124,7 @@ pub(super) fn coded<T>(answer: Result<T, Error>) -> Checked<Result<T, Code>> {
     }
 }
 
-pub(super) fn taken<T>(answer: Result<T, Error>) -> Checked<T> {
+pub(crate) fn taken<T>(answer: Result<T, Error>) -> Checked<T> {
     coded(answer)?.map_err(|code| format!("the engine refused: {code}"))
 }
 

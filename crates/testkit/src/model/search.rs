@@ -5,12 +5,41 @@ use std::collections::BTreeMap;
 
 use docket_core::random::{Random as _, SystemRandom};
 use proptest::collection::vec;
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use super::Mutation;
-use super::op::{Op, op};
-use super::run::{Arena, Difference};
+use super::run::Difference;
 use crate::Database;
+
+/// A model beside the real engine: what can be done to both, and how a list of it is run.
+pub trait StateMachine: Sized {
+    /// One thing that somebody does.
+    type Op: Clone + std::fmt::Debug + PartialEq;
+    /// A rule of the model made wrong.
+    type Mutation: Copy + std::fmt::Debug;
+    /// The test that runs it.
+    const TEST: &'static str;
+    /// Where what it finds is kept.
+    const REPRODUCTIONS: &'static str;
+
+    /// Any operation.
+    fn op() -> impl Strategy<Value = Self::Op>;
+
+    /// Both of them, on an empty database.
+    fn open(database: Database) -> impl Future<Output = Self>;
+
+    /// How often each action was written to the log, in all cases that went well.
+    fn actions(&self) -> &BTreeMap<&'static str, usize>;
+
+    /// Runs the operations as a case of its own and leaves the database ready for the next. Everything is compared after every
+    /// so many operations, and at the end.
+    fn run(
+        &mut self,
+        ops: &[Self::Op],
+        check_every: usize,
+        mutation: Option<Self::Mutation>,
+    ) -> impl Future<Output = Result<(), Difference>>;
+}
 
 /// After so many operations everything is compared; after each one while a failing case is shortened.
 const CHECK_EVERY: usize = 20;
@@ -37,7 +66,7 @@ impl On {
 
 /// What to search, and how far.
 #[derive(Clone, Copy, Debug)]
-pub struct Search {
+pub struct Search<M: StateMachine> {
     /// Where.
     pub on: On,
     /// What the cases are drawn from.
@@ -49,7 +78,7 @@ pub struct Search {
     /// How often a failing case may be run again to shorten it.
     pub shrinks: u32,
     /// The rule made wrong.
-    pub mutation: Option<Mutation>,
+    pub mutation: Option<M::Mutation>,
 }
 
 /// What a search did that found nothing.
@@ -63,7 +92,7 @@ pub struct Done {
 
 /// A case on which engine and model differ, as short as it could be made.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Found<Op> {
     /// The operations.
     pub ops: Vec<Op>,
     /// What differs after them.
@@ -89,8 +118,8 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Runs this one case on an empty database, everything compared after every operation; engine and model have to agree.
-pub fn agree(on: On, ops: &[Op]) {
-    let run = async { Arena::new(on.database().await).await.run(ops, 1, None).await };
+pub fn agree<M: StateMachine>(on: On, ops: &[M::Op]) {
+    let run = async { M::open(on.database().await).await.run(ops, 1, None).await };
     if let Err(difference) = runtime().block_on(run) {
         panic!("engine and model differ on {on:?}:\n{}", difference.problem);
     }
@@ -103,9 +132,9 @@ fn number_of<T: std::str::FromStr>(variable: &str) -> Option<T> {
     number
 }
 
-impl Search {
+impl<M: StateMachine> Search<M> {
     /// Runs the cases; the first on which engine and model differ, shortened, or what was done.
-    pub fn run(&self) -> Result<Done, Found> {
+    pub fn run(&self) -> Result<Done, Found<M::Op>> {
         let config = Config {
             cases: self.cases,
             failure_persistence: None,
@@ -117,8 +146,8 @@ impl Search {
         bytes[..8].copy_from_slice(&self.seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let hunt = Hunt::new(self);
-        let case = |ops: Vec<Op>| hunt.case(&ops).map_err(TestCaseError::fail);
-        match TestRunner::new_with_rng(config, rng).run(&vec(op(), 1..=self.longest), case) {
+        let case = |ops: Vec<M::Op>| hunt.case(&ops).map_err(TestCaseError::fail);
+        match TestRunner::new_with_rng(config, rng).run(&vec(M::op(), 1..=self.longest), case) {
             Ok(()) => Ok(hunt.done()),
             Err(TestError::Fail(..)) => Err(hunt.shortest()),
             Err(TestError::Abort(reason)) => panic!("the search was given up: {reason}"),
@@ -131,41 +160,43 @@ impl Search {
             let ops: Vec<_> = found.ops.iter().map(|op| format!("    {op:?},\n")).collect();
             panic!(
                 "engine and model differ on {:?} after {} operations:\n{}\n\nthe operations:\nvec![\n{}]\n\nrun it again by\n  \
-                 DOCKET_MODEL_SEED={} scripts/with-postgres cargo test -p docket-testkit --test model\n\
-                 and keep the list as a named test in crates/testkit/tests/reproductions.rs",
+                 DOCKET_MODEL_SEED={} scripts/with-postgres cargo test -p docket-testkit --test {}\n\
+                 and keep the list as a named test in crates/testkit/tests/{}",
                 self.on,
                 found.ops.len(),
                 found.problem,
                 ops.concat(),
                 self.seed,
+                M::TEST,
+                M::REPRODUCTIONS,
             )
         })
     }
 }
 
 /// A search under way.
-struct Hunt<'a> {
-    search: &'a Search,
+struct Hunt<'a, M: StateMachine> {
+    search: &'a Search<M>,
     runtime: tokio::runtime::Runtime,
     /// A case that fails may leave anything behind: the next one gets a database of its own.
-    arena: RefCell<Option<Arena>>,
+    arena: RefCell<Option<M>>,
     steps: Cell<usize>,
     /// The last case that failed, cut off after the operation that showed it.
-    failing: RefCell<Option<Found>>,
+    failing: RefCell<Option<Found<M::Op>>>,
 }
 
-impl<'a> Hunt<'a> {
-    fn new(search: &'a Search) -> Self {
+impl<'a, M: StateMachine> Hunt<'a, M> {
+    fn new(search: &'a Search<M>) -> Self {
         Self {
             search,
             runtime: runtime(),
-            arena: RefCell::default(),
+            arena: RefCell::new(None),
             steps: Cell::default(),
-            failing: RefCell::default(),
+            failing: RefCell::new(None),
         }
     }
 
-    fn case(&self, ops: &[Op]) -> Result<(), String> {
+    fn case(&self, ops: &[M::Op]) -> Result<(), String> {
         if let Some(known) = &*self.failing.borrow()
             && ops.starts_with(&known.ops)
         {
@@ -177,7 +208,7 @@ impl<'a> Hunt<'a> {
         let run = async {
             let mut own = match self.arena.take() {
                 Some(own) => own,
-                None => Arena::new(self.search.on.database().await).await,
+                None => M::open(self.search.on.database().await).await,
             };
             own.run(ops, check_every, self.search.mutation).await?;
             self.arena.replace(Some(own));
@@ -204,7 +235,7 @@ impl<'a> Hunt<'a> {
     }
 
     /// The failing case with all that can be left out left out: halves of it first, then ever smaller pieces.
-    fn shortest(&self) -> Found {
+    fn shortest(&self) -> Found<M::Op> {
         let known = || self.failing.borrow().clone().expect("a case has failed");
         let mut tries = 0;
         let mut piece = known().ops.len().div_ceil(2);

@@ -35,40 +35,39 @@ q as materialized (
   select coalesce(max(($5::bigint - given + lanes - 1) / lanes) filter (where given + room * lanes >= $5::bigint),
                   max(room)) as most from w),
 t as materialized (
-  select l.tid, l.lane_key, l.ready_key, j.seq,
-         row_number() over (partition by l.lane_key order by j.seq) as turn
+  select l.tid, l.lane_key, l.ready_key, j.*, row_number() over (partition by l.lane_key order by j.seq) as turn
   from l cross join q cross join lateral (select 1 from lane s where s.ctid = l.tid limit 1) s
   cross join lateral (
-    (select h.seq from hold h where h.lane_key = l.lane_key and h.kind = 3
+    (select h.seq, h.token, h.retry_count, b.created_at_ms, b.cause, b.item_id, b.item_version, b.collection_key
+     from hold h cross join lateral (
+       select b.created_at_ms, b.cause, b.item_id, b.item_version, b.collection_key from job b
+       where b.lane_key = h.lane_key and b.seq = h.seq limit 1) b
+     where h.lane_key = l.lane_key and h.kind = 3
      order by h.seq limit least(l.room, q.most))
     union all
-    (select j.seq from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq and j.state = 0
+    (select j.seq, null, null, j.created_at_ms, j.cause, j.item_id, j.item_version, j.collection_key
+     from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq and j.state = 0
      order by j.seq limit least(l.room, q.most))
     order by 1 limit least(l.room, q.most)) j),
 c as materialized (
-  select tid, lane_key, seq, row_number() over (order by turn, ready_key) as rank
+  select t.*, row_number() over (order by turn, ready_key) as rank
   from t order by turn, ready_key limit $5::bigint),
 r as materialized (
   select ord, worker, lease_ms,
          (sum(n) over (order by ord) - n)::bigint as lo, (sum(n) over (order by ord))::bigint as hi
   from unnest($2::text[], $3::bigint[], $4::bigint[]) with ordinality as r (worker, n, lease_ms, ord)),
 d as materialized (
-  select r.ord, c.rank, c.lane_key, c.seq, coalesce(h.token, 0) + 1 as token, coalesce(h.retry_count, 0) as retry_count,
-         $6::bigint + coalesce(r.lease_ms, p.lease_ms) as until_ms, p.version as pipeline_version, j.created_at_ms,
-         h.token is not null or j.cause = 1 as resumed, j.item_id, j.item_version, k.id as collection_id, k.tenant_id,
+  select r.ord, c.rank, c.lane_key, c.seq, coalesce(c.token, 0) + 1 as token, coalesce(c.retry_count, 0) as retry_count,
+         $6::bigint + coalesce(r.lease_ms, p.lease_ms) as until_ms, p.version as pipeline_version, c.created_at_ms,
+         c.token is not null or c.cause = 1 as resumed, c.item_id, c.item_version, k.id as collection_id, k.tenant_id,
          i.external_id, i.payload, i.blob_key is not null as has_content, i.media_type, i.filename,
          r.worker, coalesce(r.lease_ms, p.lease_ms) as lease_ms, p.to_review
   from c cross join p join r on c.rank > r.lo and c.rank <= r.hi
   cross join lateral (
-    select j.created_at_ms, j.cause, j.item_id, j.item_version, j.collection_key from job j
-    where j.lane_key = c.lane_key and j.seq = c.seq limit 1) j
-  left join lateral (
-    select h.token, h.retry_count from hold h where h.lane_key = c.lane_key and h.seq = c.seq limit 1) h on true
-  cross join lateral (
     select i.external_id, i.payload, i.blob_key, i.media_type, i.filename from item i
-    where i.collection_key = j.collection_key and i.id = j.item_id limit 1) i
+    where i.collection_key = c.collection_key and i.id = c.item_id limit 1) i
   cross join lateral (
-    select k.id, k.tenant_id from collection k where k.collection_key = j.collection_key limit 1) k),
+    select k.id, k.tenant_id from collection k where k.collection_key = c.collection_key limit 1) k),
 u as (
   insert into hold as h (lane_key, seq, kind, token, retry_count, worker, until_ms, lease_ms, started_at_ms,
                          pipeline_version, to_review)

@@ -1,12 +1,18 @@
 //! Settle on PostgreSQL.
+//!
+//! Starting a statement costs more the more it could do, whatever it then does. Completions by their holders are most of what there is
+//! to settle, and nothing of them is kept, delayed or explained: they have a leaner statement of their own.
 
 use docket_core::Timestamp;
+use docket_core::job::JobState;
+use docket_core::lane::HoldKind;
+use docket_core::log::Action;
 
-use super::super::settle::{Settle, Settled, Settlement};
+use super::super::settle::{Output, Settle, SettleTo, Settled, Settlement};
 use crate::error::Result;
 use crate::params;
 use crate::tx::Tx;
-use crate::value::{Value, int_of};
+use crate::value::{Row, Value, int_of};
 
 crate::statements! {
     SETTLE = postgres "settle" "
@@ -64,9 +70,95 @@ dl as (
 select ord, item_id, null::integer, state = 2 and to_review from u
 union all
 select null, null, pipeline_key, null from ul where ready group by pipeline_key";
+    COMPLETE = postgres "settle_complete" "
+with c as materialized (
+  select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+                       $8::float8[])
+    with ordinality as c (lane_key, seq, token, result, fields, display_payload, line_item_count, total_amount, ord)
+  order by lane_key, seq),
+d as (
+  delete from hold h using c
+  where h.lane_key = c.lane_key and h.seq = c.seq and h.token = c.token and h.kind = 1
+  returning c.*, h.retry_count, h.worker, h.started_at_ms, h.pipeline_version, h.to_review),
+u as (
+  update job j
+  set state = 2, token = d.token, retry_count = d.retry_count, worker = coalesce(d.worker, j.worker),
+      started_at_ms = d.started_at_ms, pipeline_version = d.pipeline_version, to_review = d.to_review,
+      finished_at_ms = $9::bigint, error = null, failed_step = null, result = d.result, fields = d.fields,
+      display_payload = d.display_payload, line_item_count = d.line_item_count, total_amount = d.total_amount
+  from d
+  where j.lane_key = d.lane_key and j.seq = d.seq
+  returning d.ord, d.lane_key, d.seq, j.item_id, j.collection_key, d.to_review, d.worker, d.retry_count, d.started_at_ms),
+ul as (
+  update lane b set active = b.active - x.n
+  from (select lane_key, count(*) as n from d group by lane_key order by lane_key) x
+  where b.lane_key = x.lane_key
+  returning b.pipeline_key, b.ready_key is not null as ready),
+lg as (
+  insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, details)
+  select $9, (select k.tenant_id from collection k where k.collection_key = u.collection_key), u.item_id, u.lane_key, u.seq,
+         'job.completed', coalesce('worker:' || u.worker, 'docket'),
+         '{\"attempt\":' || u.retry_count + 1 || ',\"runMs\":' || $9 - u.started_at_ms || '}'
+  from u),
+dl as (
+  insert into delta (collection_key, from_status, to_status, n)
+  select collection_key, 'queued', case when to_review then 'in_review' else 'completed' end, count(*)
+  from u group by 1, 3)
+select ord, item_id, null::integer, to_review from u
+union all
+select null, null, pipeline_key, null from ul where ready group by pipeline_key";
 }
 
 pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timestamp) -> Result<Settlement> {
+    let rows = if entries.iter().all(is_plain_completion) {
+        complete_rows(tx, entries, now).await?
+    } else {
+        settle_rows(tx, entries, now).await?
+    };
+    let mut settlement = Settlement::default();
+    for mut row in rows {
+        match row.opt_count(0)? {
+            Some(ord) => settlement.settled.push(Settled {
+                index: ord as usize - 1,
+                item: row.item(1)?,
+                to_review: row.bool(3)?,
+            }),
+            None => settlement.ready.push(row.pipeline(2)?),
+        }
+    }
+    Ok(settlement)
+}
+
+/// Whether a job's holder says that it is done, and no more than that and what came out.
+fn is_plain_completion(entry: &Settle) -> bool {
+    entry.from == HoldKind::Leased
+        && entry.to == SettleTo::Gone(JobState::Completed)
+        && entry.action == Some(Action::JobCompleted)
+        && entry.retry_count.is_none()
+        && entry.actor.is_none()
+        && entry.details.is_none()
+}
+
+async fn complete_rows(tx: &mut Tx, entries: &[Settle], now: Timestamp) -> Result<Vec<Row>> {
+    let ints = |of: fn(&Settle) -> i64| Value::Ints(entries.iter().map(|entry| Some(of(entry))).collect());
+    let texts = |of: fn(&Output) -> Option<String>| {
+        Value::Texts(entries.iter().map(|entry| of(&entry.output)).collect())
+    };
+    let params = params![
+        ints(|entry| i64::from(entry.lane.0)),
+        ints(|entry| int_of(entry.seq.0)),
+        ints(|entry| entry.token.0),
+        texts(|output| output.result.clone()),
+        texts(|output| output.fields.clone()),
+        texts(|output| output.display_payload.clone()),
+        Value::Ints(entries.iter().map(|entry| entry.output.line_item_count).collect()),
+        Value::Reals(entries.iter().map(|entry| entry.output.total_amount).collect()),
+        now,
+    ];
+    tx.rows(&COMPLETE, params).await
+}
+
+async fn settle_rows(tx: &mut Tx, entries: &[Settle], now: Timestamp) -> Result<Vec<Row>> {
     let ints = |of: fn(&Settle) -> i64| Value::Ints(entries.iter().map(|entry| Some(of(entry))).collect());
     let texts = |of: fn(&Settle) -> Option<String>| Value::Texts(entries.iter().map(of).collect());
     let params = params![
@@ -95,16 +187,5 @@ pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timesta
         texts(|entry| entry.details.clone()),
         now,
     ];
-    let mut settlement = Settlement::default();
-    for mut row in tx.rows(&SETTLE, params).await? {
-        match row.opt_count(0)? {
-            Some(ord) => settlement.settled.push(Settled {
-                index: ord as usize - 1,
-                item: row.item(1)?,
-                to_review: row.bool(3)?,
-            }),
-            None => settlement.ready.push(row.pipeline(2)?),
-        }
-    }
-    Ok(settlement)
+    tx.rows(&SETTLE, params).await
 }

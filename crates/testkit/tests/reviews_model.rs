@@ -1,0 +1,108 @@
+//! The state-machine test of reviews: random operations on the engine and on a simple model of the desk, on both databases.
+//!
+//! `DOCKET_MODEL_SEED` runs the cases of a seed again; `DOCKET_MODEL_CASES` runs more or fewer of them.
+
+use std::io::Write as _;
+
+use docket_testkit::desk_model::Mutation;
+use docket_testkit::desk_model::run::Arena;
+use docket_testkit::model::search::{On, Search, cases, seed};
+
+/// What has to happen in a search, or it has looked at too little. What happens less often has tests of its own.
+const ACTIONS: [&str; 14] = [
+    "field.corrected",
+    "review.approved",
+    "review.assigned",
+    "review.cancelled",
+    "review.claimed",
+    "review.corrected",
+    "review.created",
+    "review.popped",
+    "review.reaped",
+    "review.reassigned",
+    "review.rejected",
+    "review.released",
+    "review.skipped",
+    "review.undone",
+];
+
+/// Past the test harness, which would keep it to itself when all goes well.
+fn tell(line: &str) {
+    writeln!(std::io::stderr(), "{line}").ok();
+}
+
+fn search(on: On, usual_cases: u32) {
+    let search = Search::<Arena> {
+        on,
+        seed: seed(),
+        cases: cases(usual_cases),
+        longest: 120,
+        shrinks: 1_000,
+        mutation: None,
+    };
+    let (seed, cases) = (search.seed, search.cases);
+    tell(&format!(
+        "{on:?}: DOCKET_MODEL_SEED={seed} DOCKET_MODEL_CASES={cases}"
+    ));
+    let done = search.expect_nothing();
+    let (steps, actions) = (done.steps, &done.actions);
+    tell(&format!(
+        "{on:?}: {steps} operations went as the model says: {actions:?}"
+    ));
+    if search.cases >= usual_cases {
+        for action in ACTIONS {
+            assert!(done.actions.contains_key(action), "{action} never happened");
+        }
+    }
+}
+
+#[test]
+fn the_desk_does_what_the_model_says_on_sqlite() {
+    search(On::Sqlite, 60);
+}
+
+#[test]
+fn the_desk_does_what_the_model_says_on_postgres() {
+    search(On::Postgres, 25);
+}
+
+fn with_wrong_rule(mutation: Mutation, shrinks: u32) -> Search<Arena> {
+    Search {
+        on: On::Sqlite,
+        seed: 1,
+        cases: 60,
+        longest: 120,
+        shrinks,
+        mutation: Some(mutation),
+    }
+}
+
+/// A test that cannot fail proves nothing: with a rule of the model made wrong it has to.
+#[test]
+fn the_desk_test_finds_a_wrong_rule() {
+    for mutation in [
+        Mutation::TokenNotChecked,
+        Mutation::ExpiryNotChecked,
+        Mutation::OrderReversed,
+        Mutation::DeadlineForgotten,
+        Mutation::SkipForgotten,
+        Mutation::UndoKeepsLocks,
+        Mutation::RetryNotCounted,
+        Mutation::ReassignKeepsToken,
+        Mutation::CapacityIgnored,
+        Mutation::TiesNotInTurn,
+        Mutation::BackToTheSame,
+        Mutation::LocksForgotten,
+    ] {
+        let found = with_wrong_rule(mutation, 0).run();
+        assert!(found.is_err(), "{mutation:?} goes unnoticed");
+    }
+}
+
+#[test]
+fn a_difference_at_the_desk_is_shown_by_a_few_operations() {
+    let found = with_wrong_rule(Mutation::ReassignKeepsToken, 300).run();
+    let found = found.expect_err("a reassigned review that keeps its token goes unnoticed");
+    // Something to review, and the reassignment.
+    assert!(found.ops.len() <= 3, "{:#?}", found.ops);
+}
