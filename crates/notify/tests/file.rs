@@ -1,5 +1,7 @@
 //! The file channel: whole lines, on the disk, found again.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;

@@ -168,6 +168,14 @@ pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
             row.int(0)?
         ));
     }
+    found.extend(reviews(tx).await?);
+    found.extend(outbox(tx).await?);
+    found.extend(counters(tx).await?);
+    Ok(found)
+}
+
+async fn reviews(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut found = Vec::new();
     for mut row in tx.rows(&UNREVIEWED, params![SHOWN]).await? {
         found.push(format!(
             "item {} is to be reviewed, but has no review",
@@ -180,8 +188,6 @@ pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
             row.review(1)?
         ));
     }
-    found.extend(outbox(tx).await?);
-    found.extend(counters(tx).await?);
     Ok(found)
 }
 
