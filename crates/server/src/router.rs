@@ -55,6 +55,23 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(job::fail))
         .routes(routes!(job::release))
         .routes(routes!(job::reap))
+        .merge(reviews())
+        .merge(notifications())
+        .routes(routes!(log::audit))
+        .routes(routes!(export::audit_export))
+        .routes(routes!(event::events))
+        .routes(routes!(insight::corrections))
+        .routes(routes!(insight::reviewers))
+        .routes(routes!(insight::calibration))
+        .routes(routes!(insight::sla))
+        .routes(routes!(insight::training_data))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+}
+
+/// Those about what people decide.
+fn reviews() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(reviewer::reviewers))
         .routes(routes!(reviewer::reviewer_put, reviewer::reviewer))
         .routes(routes!(reviewer::review_hand_on))
@@ -80,6 +97,11 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(review::service::review_stats_all))
         .routes(routes!(review::service::review_reap))
         .routes(routes!(review::service::review_entries))
+}
+
+/// Those about who is told.
+fn notifications() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(
             notification::notification_create,
             notification::notifications
@@ -91,16 +113,6 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(notification::delivery_reconcile))
         .routes(routes!(notification::delivery_resend))
         .routes(routes!(notification::delivery_cancel))
-        .routes(routes!(log::audit))
-        .routes(routes!(export::audit_export))
-        .routes(routes!(event::events))
-        .routes(routes!(insight::corrections))
-        .routes(routes!(insight::reviewers))
-        .routes(routes!(insight::calibration))
-        .routes(routes!(insight::sla))
-        .routes(routes!(insight::training_data))
-        .routes(routes!(health::healthz))
-        .routes(routes!(health::readyz))
 }
 
 /// All routes, with what is around every request. More routes (`/metrics`, a web page) are merged into what is returned; their answers

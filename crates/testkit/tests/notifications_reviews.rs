@@ -11,7 +11,7 @@ use docket_testkit::outbox::{Coded as _, FILE, HOOK};
 use docket_testkit::{World, names, on_both};
 use serde_json::{Value, json};
 
-fn settings(notify: Value) -> CollectionSettings {
+fn settings(notify: &Value) -> CollectionSettings {
     CollectionSettings {
         id: names::collection("acme"),
         tenant: names::tenant("acme"),
@@ -26,7 +26,7 @@ async fn desk(world: &World, notify: Value) -> (ItemId, ReviewId) {
     world.desk("acme", json!({ "undoSeconds": 10 })).await;
     let put = world
         .engine
-        .collection_put(&World::operator(), settings(notify))
+        .collection_put(&World::operator(), settings(&notify))
         .await;
     put.unwrap();
     let details = docket_core::item::ItemDetails {
@@ -131,7 +131,7 @@ on_both! {
             json!({ "recipients": [HOOK], "on": ["approved"], "body": endless }),
             json!({ "recipients": [HOOK], "on": ["approved"], "subject": "{% include 'x' %}" }),
         ] {
-            let refused = world.engine.collection_put(&World::operator(), settings(bad.clone())).await;
+            let refused = world.engine.collection_put(&World::operator(), settings(&bad)).await;
             assert_eq!(refused.unwrap_err().code(), "validation_failed", "{bad}");
         }
     }

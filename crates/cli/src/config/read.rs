@@ -87,10 +87,7 @@ mod tests {
     use super::*;
     use docket_core::tenant::UploadLimit;
 
-    #[test]
-    fn every_key_of_the_contract_is_taken() {
-        let file = parse(
-            r#"
+    const EVERY_KEY: &str = r#"
 listen = "127.0.0.1:7700"
 data = "here"
 database = "postgres://db/docket"
@@ -146,11 +143,18 @@ ca_file = "ca.pem"
 timeout_seconds = 15
 [channels.file]
 path = "outbox.jsonl"
+[outbox]
+lease_seconds = 60
+per_channel = 64
+per_destination = 4
+alerts = ["email:ops@example.com"]
 [compat]
 unreviewed = false
-"#,
-        )
-        .unwrap();
+"#;
+
+    #[test]
+    fn every_key_of_the_contract_is_taken() {
+        let file = parse(EVERY_KEY).unwrap();
         let tiers = file.tiers().unwrap();
         assert_eq!(
             (tiers[1].name.as_str(), tiers[1].uploads),
