@@ -8,7 +8,7 @@ use docket_core::item::ItemDetails;
 use docket_core::priority::{Band, SlaLevel};
 use docket_core::review::{Outcome, ReviewState, Strategy};
 use docket_core::scope::Watching;
-use docket_engine::{ReviewEntry, ReviewFilter};
+use docket_engine::{CollectionSettings, ReviewEntry, ReviewFilter};
 use docket_testkit::desk::{correction, decision, said};
 use docket_testkit::{World, names, on_both};
 use serde_json::json;
@@ -116,6 +116,24 @@ on_both! {
         let everybody = Watching::all(&World::operator());
         let page = world.engine.reviews(&everybody, ReviewFilter::default(), None, 10).await.unwrap();
         assert_eq!(page.entries.len(), 2);
+    }
+
+    async fn a_page_goes_through_a_bounded_number_of_collections(world: &World) {
+        world.desk("acme", json!({})).await;
+        for n in 0..201 {
+            let settings = CollectionSettings {
+                id: names::collection(&format!("a-{n}")),
+                tenant: names::tenant("acme"),
+                pipeline: None,
+                review: true,
+                settings: json!({}),
+            };
+            world.engine.collection_put(&World::operator(), settings).await.unwrap();
+        }
+        world.submit_one("acme", "behind them all").await;
+        let page = world.engine.reviews(&watching("acme"), ReviewFilter::default(), None, 3).await.unwrap();
+        assert!(page.entries.is_empty() && page.next.is_some(), "{page:?}");
+        assert_eq!(listed(world, "acme", ReviewFilter::default()).await, ["behind them all"]);
     }
 
     async fn v16_stats_say_what_is_in_each_state(world: &World) {

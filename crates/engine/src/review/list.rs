@@ -22,6 +22,8 @@ use crate::engine::Engine;
 const PAGE_MAX: u64 = 200;
 /// How many rows one page looks at before it is given out as it is.
 const SCAN_MAX: usize = 5_000;
+/// Going through a collection counts as much as so many rows, however empty it is.
+const COLLECTION_ROWS: usize = 25;
 /// How many rows are read at once.
 const PIECE: u64 = 200;
 
@@ -240,7 +242,17 @@ async fn reviews(tx: &mut Tx, ask: &Ask) -> Result<ReviewPage> {
                 return page.shown(tx, ask, Some(place)).await;
             }
         }
+        page.scanned += COLLECTION_ROWS;
         next = next_collection(tx, ask, Some(&owner.collection.id)).await?;
+        if next.is_some() && page.scanned >= SCAN_MAX {
+            // All its walks are behind: the next page begins with the collection after it.
+            let place = ReviewPlace {
+                collection: owner.collection.id,
+                walk: walks.len(),
+                after: (0, 0),
+            };
+            return page.shown(tx, ask, Some(place)).await;
+        }
     }
     page.shown(tx, ask, None).await
 }
@@ -272,7 +284,7 @@ impl Page {
                 if ask.filter.takes(&review, owner, ask.now) {
                     self.found.push(review);
                 }
-                if self.found.len() as u64 == ask.limit || self.scanned == SCAN_MAX {
+                if self.found.len() as u64 == ask.limit || self.scanned >= SCAN_MAX {
                     return Ok(Some(after));
                 }
             }
