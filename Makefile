@@ -10,7 +10,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Arguments for `make run`, `make bench` and `make fuzz`, for example: make bench ARGS=--quick
 ARGS ?=
 
-.PHONY: help run demo test fuzz lint check bench fmt clean-clusters
+.PHONY: help run demo test fuzz lint check bench fmt clean-clusters kill-outbox mutate-outbox
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: ## Build Docket and show it at work in the terminal (ARGS=... is passed on
 	cargo run --release --locked -p docket-cli -- demo $(ARGS)
 
 test: check ## Every check, then every test on SQLite and on a throw-away PostgreSQL
-	@scripts/setup postgres promtool pyjwt moto curl openssl schemathesis
+	@scripts/setup postgres promtool pyjwt moto curl openssl schemathesis channels
 	scripts/with-postgres cargo test --workspace --locked
 	scripts/schemathesis --seed 1 --examples 15
 
@@ -47,6 +47,14 @@ check:
 	scripts/tidy
 	scripts/check-guarantees
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+kill-outbox: ## Kill 200 servers on the way of a message, on each database (ARGS=SEED)
+	@scripts/setup rust cc postgres
+	DOCKET_OUTBOX_ROUNDS=200 DOCKET_OUTBOX_SEED=$(or $(ARGS),1) scripts/with-postgres cargo test --locked -p docket-cli --test serve outbox
+
+mutate-outbox: ## Break the outbox in one place after the other; the suite has to notice (ARGS='no-intent no-fence')
+	@scripts/setup rust cc postgres python
+	scripts/mutate-outbox $(ARGS)
 
 bench: ## Measure on SQLite and on a throw-away PostgreSQL (ARGS=--quick takes two minutes)
 	@scripts/setup rust cc postgres

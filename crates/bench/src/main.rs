@@ -8,6 +8,7 @@ mod baseline;
 mod growth;
 mod http;
 mod measure;
+mod outbox;
 mod process;
 mod report;
 mod review;

@@ -6,6 +6,7 @@ use crate::Args;
 use crate::baseline;
 use crate::growth;
 use crate::http;
+use crate::outbox;
 use crate::report::Report;
 use crate::review;
 use crate::review_http;
@@ -27,6 +28,34 @@ pub(crate) fn limit_for(lanes: u32) -> u32 {
 /// Everything on PostgreSQL.
 pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
     postgres_baselines(args, cluster, report).await?;
+    postgres_drains(args, cluster, report).await?;
+    submits(
+        args,
+        Site::postgres(args, cluster).await?,
+        "postgres",
+        report,
+        &[SIMPLE_UPDATE],
+    )
+    .await?;
+    lifecycles(
+        args,
+        Site::postgres(args, cluster).await?,
+        "postgres",
+        report,
+        &[SIMPLE_UPDATE],
+    )
+    .await?;
+    pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    http::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    review::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    review_http::figure(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    let site = Site::postgres(args, cluster).await?;
+    outbox::figures(args, site, "postgres", report, &[SIMPLE_UPDATE]).await?;
+    growth::postgres(args, cluster, report).await
+}
+
+/// Claims and completions at every depth, in every shape.
+async fn postgres_drains(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
     let baselines = &[SIMPLE_UPDATE, RAW_100];
     for (jobs, lanes) in depths(args.quick) {
         let label = format!(
@@ -73,27 +102,7 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
         }
         site.close().await?;
     }
-    submits(
-        args,
-        Site::postgres(args, cluster).await?,
-        "postgres",
-        report,
-        &[SIMPLE_UPDATE],
-    )
-    .await?;
-    lifecycles(
-        args,
-        Site::postgres(args, cluster).await?,
-        "postgres",
-        report,
-        &[SIMPLE_UPDATE],
-    )
-    .await?;
-    pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
-    http::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
-    review::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
-    review_http::figure(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
-    growth::postgres(args, cluster, report).await
+    Ok(())
 }
 
 /// What PostgreSQL does without Docket, on a database of its own.
@@ -180,7 +189,8 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
     pick_ups(args, Site::sqlite(args).await?, "sqlite", report).await?;
     http::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
     review::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
-    review_http::figure(args, Site::sqlite(args).await?, "sqlite", report).await
+    review_http::figure(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    outbox::figures(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await
 }
 
 fn depths(quick: bool) -> Vec<(u64, u32)> {

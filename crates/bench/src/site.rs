@@ -1,5 +1,6 @@
 //! A site: an engine on a throw-away database of its own.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,10 +9,12 @@ use docket_core::pipeline::Pipeline;
 use docket_core::scope::Operator;
 use docket_engine::background::{Background, Intervals};
 use docket_engine::{BlobConfig, Engine, EngineConfig, PostgresConfig, StoreConfig};
+use docket_notify::{Channel, Channels};
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
 use crate::Args;
+use crate::outbox::Sink;
 
 /// The one pipeline of every scenario.
 pub(crate) const PIPELINE: &str = "bench";
@@ -24,6 +27,8 @@ pub(crate) struct Site {
     /// A plain connection beside the engine, on PostgreSQL.
     pub(crate) sql: Option<Client>,
     pub(crate) url: Option<String>,
+    /// Who takes its messages.
+    pub(crate) sink: Arc<Sink>,
     background: Option<Background>,
     cluster: Option<(String, String)>,
 }
@@ -83,6 +88,8 @@ impl Site {
         let folder = tempfile::tempdir()?;
         let mut config = EngineConfig::new(store, BlobConfig::Folder(folder.path().join("blobs")));
         config.runners = args.runners;
+        let sink = Arc::<Sink>::default();
+        config.outbox.channels = Channels::new([Arc::clone(&sink) as Arc<dyn Channel>]);
         let engine = Engine::open(config).await?;
         let definition = Pipeline {
             lease_ms: 600_000,
@@ -96,6 +103,7 @@ impl Site {
             folder,
             sql: None,
             url: None,
+            sink,
             background: None,
             cluster: None,
         })

@@ -20,6 +20,7 @@ mod jobs;
 mod keys;
 mod logs;
 mod migrate;
+mod notifications;
 mod pauses;
 mod pipelines;
 mod remote;
@@ -87,6 +88,10 @@ enum Command {
     Reviews(reviews::Args),
     /// Who reviews, and how much they may hold
     Reviewers(reviewers::Args),
+    /// Tell people, and see what became of it
+    Notifications(notifications::Args),
+    /// Messages on their way, and what to do with those that are stuck
+    Deliveries(notifications::DeliveriesArgs),
     /// A worker's words by hand
     Jobs(jobs::Args),
     /// What decided reviews tell of the machine, of the reviewers and of deadlines
@@ -123,6 +128,8 @@ fn main() -> ExitCode {
             Command::Items(args) => items::run(args).await,
             Command::Reviews(args) => reviews::run(args).await,
             Command::Reviewers(args) => reviewers::run(args).await,
+            Command::Notifications(args) => notifications::run(args).await,
+            Command::Deliveries(args) => notifications::deliveries(args).await,
             Command::Jobs(args) => jobs::run(args).await,
             Command::Insights(args) => insights::run(args).await,
             Command::Completions(args) => completions::run(args),

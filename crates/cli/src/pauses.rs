@@ -13,7 +13,7 @@ pub(crate) struct PauseArgs {
     #[command(flatten)]
     remote: RemoteArgs,
     /// Everything
-    #[arg(long, conflicts_with_all = ["pipeline", "tenant", "collection"])]
+    #[arg(long, conflicts_with_all = ["pipeline", "tenant", "collection", "channel"])]
     all: bool,
     /// A pipeline; with --tenant that tenant's lane in it
     #[arg(long, value_name = "NAME")]
@@ -24,6 +24,9 @@ pub(crate) struct PauseArgs {
     /// The reviews of a collection
     #[arg(long, value_name = "COLLECTION", conflicts_with = "pipeline")]
     collection: Option<String>,
+    /// The sends of a channel: email, webhook or file
+    #[arg(long, value_name = "CHANNEL", conflicts_with_all = ["pipeline", "collection"])]
+    channel: Option<String>,
     /// Why, for those who wonder
     #[arg(long)]
     reason: String,
@@ -49,7 +52,7 @@ fn covers(pause: &Pause) -> String {
     match (&pause.pipeline, &pause.tenant_id) {
         (Some(pipeline), Some(tenant)) => format!("{tenant} in {pipeline}"),
         (Some(pipeline), None) => pipeline.clone(),
-        (None, _) => or_nothing(pause.collection_id.as_ref()),
+        (None, _) => or_nothing(pause.collection_id.as_ref().or(pause.channel.as_ref())),
     }
 }
 
@@ -58,9 +61,11 @@ pub(crate) async fn pause(args: &PauseArgs) -> Result<ExitCode> {
         (Some(collection), ..) => (PauseScope::Collection, Some(collection.clone())),
         (None, Some(pipeline), None) => (PauseScope::Pipeline, Some(pipeline.clone())),
         (None, Some(pipeline), Some(_)) => (PauseScope::Lane, Some(pipeline.clone())),
+        (None, None, _) if args.channel.is_some() => (PauseScope::Channel, args.channel.clone()),
         (None, None, _) if args.all => (PauseScope::All, None),
         (None, None, _) => bail!(
-            "say what to pause: --all, --pipeline NAME, --pipeline NAME --tenant TENANT, or --collection COLLECTION"
+            "say what to pause: --all, --pipeline NAME, --pipeline NAME --tenant TENANT, --collection COLLECTION, \
+             or --channel CHANNEL"
         ),
     };
     let set = PauseSet {

@@ -41,6 +41,7 @@ pub use call::Answers;
 pub use call::insight::InsightFilter;
 pub use call::intake::ItemsFilter;
 pub use call::log::{AuditFilter, ExportFormat};
+pub use call::notification::{DeliveryFilter, NotificationFilter};
 pub use client::{Client, ClientOptions};
 pub use content::Download;
 pub use error::{ClientError, Problem, Result};

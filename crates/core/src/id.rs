@@ -165,6 +165,16 @@ outside_id!(
     KeyId,
     "key"
 );
+outside_id!(
+    /// A notification.
+    NotificationId,
+    "notification"
+);
+outside_id!(
+    /// A delivery.
+    DeliveryId,
+    "delivery"
+);
 
 impl ItemId {
     /// A new item of a collection.
@@ -248,10 +258,46 @@ impl KeyId {
     }
 }
 
+/// The low bits of a delivery's id that hold its place among those of its notification.
+const PLACE_BITS: u32 = 10;
+
+impl NotificationId {
+    /// A new notification.
+    pub fn new(at: Timestamp, random: &dyn Random) -> Self {
+        Self(compose(at, draw_key(random), random.next_u64()))
+    }
+
+    /// An id after all others, to begin a list with.
+    pub const fn last() -> Self {
+        Self(Uuid::max())
+    }
+
+    /// The id of the delivery at this place: a notification's deliveries are ordered as its recipients were named.
+    pub fn delivery(self, place: usize) -> DeliveryId {
+        let low = (low_of(self.0) << PLACE_BITS) | (place as u64 & ((1 << PLACE_BITS) - 1));
+        DeliveryId(compose(created_of(self.0), key_of(self.0), low))
+    }
+}
+
+impl DeliveryId {
+    /// An id after all others, to begin a list with.
+    pub const fn last() -> Self {
+        Self(Uuid::max())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::SeededRandom;
+
+    #[test]
+    fn the_ids_of_a_notifications_deliveries_follow_the_order_of_its_recipients() {
+        let id = NotificationId::new(Timestamp::from_ms(1_000), &SeededRandom::new(5));
+        let ids: Vec<_> = (0..1_000).map(|place| id.delivery(place)).collect();
+        assert!(ids.is_sorted() && ids.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(ids[7].to_string().parse(), Ok(ids[7]));
+    }
 
     #[test]
     fn a_job_id_is_the_jobs_address() {

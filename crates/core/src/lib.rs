@@ -18,6 +18,8 @@ pub mod lease;
 pub mod limit;
 pub mod log;
 pub mod name;
+pub mod notification;
+pub mod notify;
 pub mod pipeline;
 pub mod position;
 pub mod priority;

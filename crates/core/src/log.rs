@@ -114,6 +114,19 @@ pub enum Action {
     ReviewerPut,
     FieldUnlocked,
     FieldRestored,
+    NotificationCreated,
+    NotificationWithdrawn,
+    NotificationRefused,
+    DeliverySending,
+    DeliverySent,
+    DeliveryUnknown,
+    DeliveryRetried,
+    DeliveryFailed,
+    DeliveryHeld,
+    DeliveryReconciling,
+    DeliveryReconciled,
+    DeliveryResent,
+    DeliveryCancelled,
 }
 
 impl Action {
@@ -161,6 +174,19 @@ impl Action {
             Self::ReviewerPut => "reviewer.put",
             Self::FieldUnlocked => "field.unlocked",
             Self::FieldRestored => "field.restored",
+            Self::NotificationCreated => "notification.created",
+            Self::NotificationWithdrawn => "notification.withdrawn",
+            Self::NotificationRefused => "notification.refused",
+            Self::DeliverySending => "delivery.sending",
+            Self::DeliverySent => "delivery.sent",
+            Self::DeliveryUnknown => "delivery.unknown",
+            Self::DeliveryRetried => "delivery.retried",
+            Self::DeliveryFailed => "delivery.failed",
+            Self::DeliveryHeld => "delivery.held",
+            Self::DeliveryReconciling => "delivery.reconciling",
+            Self::DeliveryReconciled => "delivery.reconciled",
+            Self::DeliveryResent => "delivery.resent",
+            Self::DeliveryCancelled => "delivery.cancelled",
         }
     }
 }

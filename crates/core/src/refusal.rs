@@ -90,6 +90,19 @@ pub enum Refusal {
         /// What the item is instead.
         status: ItemStatus,
     },
+    /// A rerun needs a higher version (rule N3).
+    #[error(
+        "version {wanted} of '{changelist_id}' is not higher than {highest}, which a notification was made for; \
+         what was not told of that one can be resent"
+    )]
+    ReviewVersionNotHigher {
+        /// What it is about.
+        changelist_id: String,
+        /// The version that was asked for.
+        wanted: i64,
+        /// The highest one there is.
+        highest: i64,
+    },
     /// The present state does not allow it.
     #[error("{problem}")]
     Conflict {
@@ -118,6 +131,7 @@ impl Refusal {
             Self::AlreadyDecided { .. } => "already_decided",
             Self::Paused { .. } => "paused",
             Self::NotFailed { .. } => "not_failed",
+            Self::ReviewVersionNotHigher { .. } => "review_version_not_higher",
             Self::Conflict { .. } | Self::UploadExpired { .. } => "conflict",
         }
     }

@@ -152,3 +152,48 @@ impl Watching {
         self.tenant().is_none_or(|tenant| tenant == tenant_id)
     }
 }
+
+/// Somebody who has others told, and looks after what became of it: for one tenant, or for the deployment.
+#[derive(Clone, Debug)]
+pub struct Notifying {
+    tenant: Option<TenantId>,
+    actor: Actor,
+}
+
+impl Notifying {
+    /// Somebody of the tenant.
+    pub fn of(scope: &Scope) -> Self {
+        Self {
+            tenant: Some(scope.tenant.clone()),
+            actor: scope.actor.clone(),
+        }
+    }
+
+    /// Somebody of the deployment.
+    pub fn deployment(operator: &Operator) -> Self {
+        Self {
+            tenant: None,
+            actor: operator.actor.clone(),
+        }
+    }
+
+    /// For the log.
+    pub const fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Whose notifications they make: the tenant's, or, as an empty name, the deployment's own.
+    pub fn owner(&self) -> &str {
+        self.tenant.as_ref().map_or("", TenantId::as_str)
+    }
+
+    /// Whose notifications they see: one owner's, or all.
+    pub fn sees(&self) -> Option<&str> {
+        self.tenant.as_ref().map(TenantId::as_str)
+    }
+
+    /// Whether an owner's notifications are theirs to see.
+    pub fn reaches(&self, owner: &str) -> bool {
+        self.sees().is_none_or(|own| own == owner)
+    }
+}

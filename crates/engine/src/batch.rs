@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use docket_core::Refused;
+use docket_core::notification::DeliveryState;
 use docket_store::Coalescer;
 
 use crate::engine::Kernel;
 use crate::intake::group::submit_calls;
 use crate::intake::submit::{CallAnswer, SubmitCall};
+use crate::notification::create::{CreateResult, create_calls};
+use crate::notification::prepare::Prepared;
+use crate::notification::settle::{Ended, settle_calls};
 use crate::processing::claim::{ClaimCall, Delivery, claim_calls};
 use crate::processing::complete::{CompleteCall, CompleteResult, complete_calls};
 use crate::processing::heartbeat::{HeartbeatCall, HeartbeatResult, heartbeat_calls};
@@ -18,6 +23,8 @@ pub(crate) struct Batches {
     pub(crate) complete: Coalescer<CompleteCall, CompleteResult>,
     pub(crate) heartbeat: Coalescer<HeartbeatCall, HeartbeatResult>,
     pub(crate) review_commit: Coalescer<CommitCall, CommitResult>,
+    pub(crate) notification_create: Coalescer<Arc<Prepared>, CreateResult>,
+    pub(crate) delivery_settle: Coalescer<Ended, Refused<DeliveryState>>,
 }
 
 impl Batches {
@@ -63,6 +70,13 @@ impl Batches {
                 |call: &CommitCall| call.decisions.len(),
                 commit_calls
             ),
+            notification_create: coalesce!(
+                "notification_create",
+                runners,
+                |new: &Arc<Prepared>| new.deliveries.len(),
+                create_calls
+            ),
+            delivery_settle: coalesce!("delivery_settle", runners, |_: &Ended| 1, settle_calls),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::batch::Batches;
 use crate::blob::{BlobConfig, Blobs};
 use crate::definition::Definitions;
 use crate::log::tail::Tail;
+use crate::notification::config::OutboxConfig;
 use crate::processing::claim::Sightings;
 use crate::wait::{Awaited, Waiters};
 
@@ -37,6 +38,8 @@ pub struct EngineConfig {
     pub idempotency_ms: i64,
     /// How long finished items are kept; none for ever.
     pub keep_finished_ms: Option<i64>,
+    /// How people are told.
+    pub outbox: OutboxConfig,
 }
 
 impl EngineConfig {
@@ -52,6 +55,7 @@ impl EngineConfig {
             upload_ms: 3_600_000,
             idempotency_ms: 86_400_000,
             keep_finished_ms: None,
+            outbox: OutboxConfig::default(),
         }
     }
 }

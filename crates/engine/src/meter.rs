@@ -1,9 +1,11 @@
 //! What the engine tells about itself, through the `metrics` facade: nothing is counted unless the program installs a recorder.
 //! The only label that is not a constant is the name of a pipeline that exists.
 
+use docket_core::notification::DeliveryState;
 use docket_core::review::Outcome;
 use docket_core::{Refusal, Refused};
 
+use crate::notification::take::TakenBatch;
 use crate::processing::reap::Reaped;
 use crate::review::decision::Decided;
 use crate::review::pop::Popped;
@@ -69,4 +71,34 @@ pub(crate) fn decided(results: &[Refused<Decided>]) {
         }
     }
     lost("review_commit", results);
+}
+
+/// Notifications were made.
+pub(crate) fn notifications_created(notifications: usize) {
+    if notifications > 0 {
+        metrics::counter!("docket_notifications_created_total").increment(notifications as u64);
+    }
+}
+
+/// Deliveries were taken from the outbox.
+pub(crate) fn taken(batch: &TakenBatch) {
+    if batch.in_doubt > 0 {
+        metrics::counter!("docket_delivery_in_doubt_total").increment(batch.in_doubt as u64);
+    }
+}
+
+/// A message left, or a provider was asked.
+pub(crate) fn attempted(kind: &'static str, outcome: &'static str) {
+    metrics::counter!("docket_delivery_attempts_total", "kind" => kind, "outcome" => outcome).increment(1);
+}
+
+/// The first attempt of a delivery ended so long after it was made.
+pub(crate) fn first_attempt(after_ms: i64) {
+    #[expect(clippy::cast_precision_loss, reason = "milliseconds far below 2⁵²")]
+    metrics::histogram!("docket_delivery_first_attempt_seconds").record(after_ms.max(0) as f64 / 1_000.0);
+}
+
+/// Outcomes were recorded, or came too late.
+pub(crate) fn settled(results: &[Refused<DeliveryState>]) {
+    lost("delivery_settle", results);
 }

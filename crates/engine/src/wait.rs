@@ -45,7 +45,7 @@ impl Waiters {
                     hint = hints.recv() => match hint {
                         Ok(Hint::Ready(pipeline)) => ring(&bells, Some(Awaited::Job(pipeline))),
                         Ok(Hint::Review(collection)) => ring(&bells, Some(Awaited::Review(collection))),
-                        Ok(Hint::Logged | Hint::Following) => {}
+                        Ok(Hint::Delivery | Hint::Logged | Hint::Following) => {}
                         Ok(Hint::Anything) | Err(RecvError::Lagged(_)) => ring(&bells, None),
                         Err(RecvError::Closed) => return,
                     },

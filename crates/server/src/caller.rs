@@ -48,6 +48,8 @@ roles! {
     Fetching: Producer Reviewer Lead Worker Service Admin;
     /// Process jobs.
     Working: Worker Service;
+    /// Have people told, and look after what became of it.
+    Notifiers: Lead Service Admin;
     /// Look after jobs and reviews whose holders fell silent.
     Reaping: Service Admin;
     /// Decide on a tenant's reviews.

@@ -167,6 +167,7 @@ const fn code_of(refusal: &Refusal) -> (Code, u16) {
         Refusal::AlreadyDecided { .. } => (Code::AlreadyDecided, 409),
         Refusal::Paused { .. } => (Code::Paused, 409),
         Refusal::NotFailed { .. } => (Code::NotFailed, 409),
+        Refusal::ReviewVersionNotHigher { .. } => (Code::ReviewVersionNotHigher, 409),
         Refusal::Conflict { .. } | Refusal::UploadExpired { .. } => (Code::Conflict, 409),
     }
 }

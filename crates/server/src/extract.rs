@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use docket_core::id::{ItemId, JobId, KeyId, PauseId, ReviewId};
+use docket_core::id::{DeliveryId, ItemId, JobId, KeyId, NotificationId, PauseId, ReviewId};
 use docket_core::name::{CollectionId, NAME_MAX, PipelineName, ReviewerId, StepName, TenantId, check_text};
 use docket_core::{Refusal, Refused};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -308,7 +308,7 @@ macro_rules! from_param {
     };
 }
 
-from_param!(ItemId JobId KeyId PauseId ReviewId; CollectionId PipelineName ReviewerId StepName TenantId);
+from_param!(DeliveryId ItemId JobId KeyId NotificationId PauseId ReviewId; CollectionId PipelineName ReviewerId StepName TenantId);
 
 /// A field's name.
 #[derive(Clone, Debug)]

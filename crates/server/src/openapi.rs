@@ -30,6 +30,7 @@ use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
         (name = "Work", description = "The words between workers and Docket."),
         (name = "Review", description = "What people decide, the most urgent first."),
         (name = "Review service", description = "The same for a service that has authenticated the reviewers whom it speaks for."),
+        (name = "Notifications", description = "Who is told of what, once, and what became of it."),
         (name = "Log", description = "What happened, to what, by whom."),
         (name = "Process", description = "Whether the server lives.")
     ),

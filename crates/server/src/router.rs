@@ -13,8 +13,8 @@ use crate::error::ApiError;
 use crate::layer;
 use crate::openapi;
 use crate::route::{
-    collection, compat, content, docs, event, export, health, insight, item, job, key, limit, log, pause,
-    pipeline, review, reviewer, submit, tenant, upload,
+    collection, compat, content, docs, event, export, health, insight, item, job, key, limit, log,
+    notification, pause, pipeline, review, reviewer, submit, tenant, upload,
 };
 use crate::state::AppState;
 
@@ -55,6 +55,23 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(job::fail))
         .routes(routes!(job::release))
         .routes(routes!(job::reap))
+        .merge(reviews())
+        .merge(notifications())
+        .routes(routes!(log::audit))
+        .routes(routes!(export::audit_export))
+        .routes(routes!(event::events))
+        .routes(routes!(insight::corrections))
+        .routes(routes!(insight::reviewers))
+        .routes(routes!(insight::calibration))
+        .routes(routes!(insight::sla))
+        .routes(routes!(insight::training_data))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+}
+
+/// Those about what people decide.
+fn reviews() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(reviewer::reviewers))
         .routes(routes!(reviewer::reviewer_put, reviewer::reviewer))
         .routes(routes!(reviewer::review_hand_on))
@@ -80,16 +97,22 @@ pub(crate) fn api() -> OpenApiRouter<AppState> {
         .routes(routes!(review::service::review_stats_all))
         .routes(routes!(review::service::review_reap))
         .routes(routes!(review::service::review_entries))
-        .routes(routes!(log::audit))
-        .routes(routes!(export::audit_export))
-        .routes(routes!(event::events))
-        .routes(routes!(insight::corrections))
-        .routes(routes!(insight::reviewers))
-        .routes(routes!(insight::calibration))
-        .routes(routes!(insight::sla))
-        .routes(routes!(insight::training_data))
-        .routes(routes!(health::healthz))
-        .routes(routes!(health::readyz))
+}
+
+/// Those about who is told.
+fn notifications() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(
+            notification::notification_create,
+            notification::notifications
+        ))
+        .routes(routes!(notification::notification))
+        .routes(routes!(notification::notification_deliveries))
+        .routes(routes!(notification::deliveries))
+        .routes(routes!(notification::delivery))
+        .routes(routes!(notification::delivery_reconcile))
+        .routes(routes!(notification::delivery_resend))
+        .routes(routes!(notification::delivery_cancel))
 }
 
 /// All routes, with what is around every request. More routes (`/metrics`, a web page) are merged into what is returned; their answers

@@ -17,6 +17,8 @@ pub enum Hint {
     Ready(PipelineKey),
     /// A review of this collection may be pending.
     Review(CollectionKey),
+    /// A delivery may be due.
+    Delivery,
     /// The log may have grown.
     Logged,
     /// Somebody follows the log here, and the other servers should say when it grows.
@@ -155,7 +157,7 @@ impl Gate {
                 let until = log.now_ms() + i64::try_from(TOLD_FOR.as_millis()).unwrap_or(0);
                 log.wanted_elsewhere_ms.store(until, Ordering::Relaxed);
             }
-            Hint::Ready(_) | Hint::Review(_) | Hint::Anything => {
+            Hint::Ready(_) | Hint::Review(_) | Hint::Delivery | Hint::Anything => {
                 self.here.send(hint).ok();
             }
         }

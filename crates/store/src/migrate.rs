@@ -36,6 +36,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0005_step_times.sql"),
         sqlite: include_str!("../migrations/sqlite/0005_step_times.sql"),
     },
+    Migration {
+        number: 6,
+        postgres: include_str!("../migrations/postgres/0006_notifications.sql"),
+        sqlite: include_str!("../migrations/sqlite/0006_notifications.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.

@@ -103,6 +103,10 @@ macro_rules! statements {
         $crate::statement::Statement::postgres(
             $label, concat!("/* ", $label, " */ select ", $columns!(), " ", $text))
     };
+    (@one selecting_sqlite $label:literal $columns:ident $text:literal) => {
+        $crate::statement::Statement::sqlite(
+            $label, concat!("/* ", $label, " */ select ", $columns!(), " ", $text))
+    };
     (@one split $label:literal $postgres:literal $sqlite:literal) => {
         $crate::statement::Statement::split(
             $label, concat!("/* ", $label, " */ ", $postgres), concat!("/* ", $label, " */ ", $sqlite))

@@ -6,7 +6,10 @@
 use bytes::BytesMut;
 use docket_core::Timestamp;
 use docket_core::content::Digest;
-use docket_core::id::{CollectionKey, ItemId, KeyId, LaneKey, PauseId, PipelineKey, ReviewId, Seq, UploadId};
+use docket_core::id::{
+    CollectionKey, DeliveryId, ItemId, KeyId, LaneKey, NotificationId, PauseId, PipelineKey, ReviewId, Seq,
+    UploadId,
+};
 use rusqlite::types::{ToSqlOutput, Value as SqliteValue, ValueRef};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use uuid::Uuid;
@@ -67,6 +70,8 @@ value_from! {
     PauseId => |v| Self::Uuid(v.uuid());
     KeyId => |v| Self::Uuid(v.uuid());
     ReviewId => |v| Self::Uuid(v.uuid());
+    NotificationId => |v| Self::Uuid(v.uuid());
+    DeliveryId => |v| Self::Uuid(v.uuid());
     &docket_core::name::TenantId => |v| Self::Text(v.as_str().to_owned());
     &docket_core::name::CollectionId => |v| Self::Text(v.as_str().to_owned());
     &docket_core::name::PipelineName => |v| Self::Text(v.as_str().to_owned());

@@ -15,11 +15,15 @@ pub mod desk;
 pub mod desk_model;
 mod files;
 pub mod load;
+pub mod mail_proxy;
 pub mod model;
 pub mod outage;
+pub mod outbox;
 mod plain;
+pub mod provider;
 pub mod proxy;
 pub mod race;
+pub mod scripted;
 mod world;
 
 pub use cluster::Cluster;

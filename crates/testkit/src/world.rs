@@ -20,6 +20,7 @@ use docket_engine::{
 use serde_json::{Value, json};
 
 use crate::Database;
+use crate::scripted::Providers;
 
 /// When the clock of a new world begins: 2026-09-21, noon.
 const BEGIN: Timestamp = Timestamp::from_ms(1_790_000_000_000);
@@ -65,6 +66,12 @@ pub struct WorldConfig {
     pub seed: u64,
     /// How long finished items are kept; none for ever.
     pub keep_finished_ms: Option<i64>,
+    /// Who takes messages.
+    pub providers: Providers,
+    /// How long a send is its server's.
+    pub delivery_lease_ms: i64,
+    /// Who hears of what a person has to look at.
+    pub alerts: Vec<String>,
 }
 
 impl Default for WorldConfig {
@@ -75,6 +82,9 @@ impl Default for WorldConfig {
             real_time: false,
             seed: 42,
             keep_finished_ms: None,
+            providers: Providers::default(),
+            delivery_lease_ms: 60_000,
+            alerts: Vec::new(),
         }
     }
 }
@@ -88,6 +98,8 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     /// Its database.
     pub database: Database,
+    /// Who takes its messages.
+    pub providers: Providers,
 }
 
 impl World {
@@ -104,6 +116,7 @@ impl World {
             engine,
             clock,
             database,
+            providers: settings.providers.clone(),
         }
     }
 
@@ -137,6 +150,9 @@ impl World {
         config.runners = settings.runners;
         config.file_max = FILE_MAX;
         config.keep_finished_ms = settings.keep_finished_ms;
+        config.outbox = settings.providers.outbox();
+        config.outbox.lease_ms = settings.delivery_lease_ms;
+        config.outbox.alerts.clone_from(&settings.alerts);
         Engine::open(config).await.expect("the engine opens")
     }
 

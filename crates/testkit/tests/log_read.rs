@@ -129,6 +129,7 @@ async fn restored() -> (World, LogPosition) {
         database,
         clock,
         engine,
+        providers,
     } = world;
     drop(engine);
     let engine = Engine::open(EngineConfig {
@@ -139,6 +140,7 @@ async fn restored() -> (World, LogPosition) {
         engine: engine.await.unwrap(),
         clock,
         database,
+        providers,
     };
     (
         world,

@@ -51,7 +51,7 @@ on_both! {
         let (before, database) = (another.all_of("acme", item.id).await, another.database.clone());
         drop(another);
         let engine = open_again(&database).await;
-        let again = World { engine, clock: world.clock.clone(), database };
+        let again = World { engine, clock: world.clock.clone(), database, providers: world.providers.clone() };
         assert_eq!(again.all_of("acme", item.id).await, before);
         assert_eq!(again.number("select count(*) from migration").await, world.number("select count(*) from migration").await);
         assert_eq!(again.number("select count(*) from log where action = 'tier.put'").await, 4, "tiers are seeded once");

@@ -215,6 +215,14 @@ pub struct NotifyPolicy {
     /// About which outcomes.
     #[cfg_attr(feature = "openapi", schema(max_items = 3))]
     pub on: Vec<ReviewOutcome>,
+    /// A template of the subject, with `item`, `outcome`, `reason`, `decidedBy` and `corrections` in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 4_096))]
+    pub subject: Option<String>,
+    /// A template of the body, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 65_536))]
+    pub body: Option<String>,
 }
 
 /// `PUT /api/v1/collections/{collectionId}`

@@ -9,7 +9,7 @@
 //!
 //! With the feature `openapi` the types carry their schemas.
 //!
-//! Deliberately absent: rules, HTTP, and the contract of notifications.
+//! Deliberately absent: rules, and HTTP.
 
 pub mod batch;
 pub mod collection;
@@ -20,6 +20,7 @@ pub mod job;
 pub mod key;
 pub mod limit;
 pub mod log;
+pub mod notification;
 pub mod page;
 pub mod pause;
 pub mod pipeline;

@@ -18,6 +18,8 @@ pub enum PauseScope {
     Lane,
     /// The reviews of a collection.
     Collection,
+    /// The sends of a channel.
+    Channel,
 }
 
 /// `POST /api/v1/pauses`
@@ -27,7 +29,7 @@ pub enum PauseScope {
 pub struct PauseSet {
     /// What to stop.
     pub scope: PauseScope,
-    /// The pipeline's name, for a pipeline or a lane; the collection's, for a collection.
+    /// The pipeline's name, for a pipeline or a lane; the collection's, for a collection; the channel's, for a channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Name>))]
     pub id: Option<String>,
@@ -59,6 +61,9 @@ pub struct Pause {
     /// The collection, where it stops the reviews of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection_id: Option<String>,
+    /// The channel, where it stops the sends of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
     /// Why.
     pub reason: String,
     /// Who set it.

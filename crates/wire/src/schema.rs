@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use docket_core::item::ItemStatus as CoreItemStatus;
 use docket_core::name::{NAME_MAX, TEXT_MAX};
+use docket_core::notification::DeliveryState;
+use docket_core::notify::ChannelKind;
 use docket_core::review::{REASON_MAX, ReviewState};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
@@ -124,6 +126,15 @@ schemas! {
         .pattern(Some(r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"))
         .description(Some("What people write, line breaks included."))
         .examples([serde_json::json!("not readable")]);
+    /// What has become of a notification.
+    NotificationStatus = words(["pending", "in_progress", "succeeded", "retryable_failed", "failed", "cancelled"])
+        .description(Some("Derived from the deliveries to the required recipients."));
+    /// Where a delivery stands.
+    DeliveryStatus = words(DeliveryState::ALL.map(DeliveryState::as_str))
+        .description(Some("Where a delivery stands."));
+    /// A channel.
+    ChannelName = words(ChannelKind::ALL.map(ChannelKind::as_str))
+        .description(Some("A way to tell somebody."));
     /// The word for no limit.
     Unlimited = words(["unlimited"]);
     /// Always true.

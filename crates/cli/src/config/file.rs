@@ -1,7 +1,5 @@
 //! `docket.toml`: what it may say. Every key is optional, and one that is not known is refused: a misspelt limit that is silently
 //! left out would be worse than a server that does not start.
-//!
-//! Sections of parts that are not built yet (channels) are read as strictly, and kept.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,6 +12,7 @@ use docket_core::tenant::{Tier, UploadLimit};
 use docket_server::{ForwardedBy, Network, Proxies};
 use serde::Deserialize;
 
+use super::channels::Channels;
 use crate::logs::LogFormat;
 
 /// The file.
@@ -33,6 +32,7 @@ pub(crate) struct File {
     pub(crate) files: Files,
     pub(crate) retention: Retention,
     pub(crate) channels: Channels,
+    pub(crate) outbox: Outbox,
     pub(crate) compat: Compat,
 }
 
@@ -167,59 +167,14 @@ pub(crate) struct Retention {
     pub(crate) idempotency_hours: Option<u32>,
 }
 
-/// `[channels]`, for the notifications to come.
-#[derive(Clone, Default, Deserialize)]
+/// `[outbox]`
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Channels {
-    pub(crate) email: Option<Email>,
-    pub(crate) webhook: Option<Webhook>,
-    pub(crate) file: Option<FileChannel>,
-}
-
-impl std::fmt::Debug for Channels {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Channels").finish_non_exhaustive()
-    }
-}
-
-/// `[channels.email]`
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read strictly now, used by the notifications to come")]
-pub(crate) struct Email {
-    pub(crate) url: String,
-    pub(crate) from: String,
-    #[serde(default)]
-    pub(crate) on_unknown: OnUnknown,
-}
-
-/// What becomes of a message of which nobody can tell whether it was sent.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum OnUnknown {
-    #[default]
-    Hold,
-    Resend,
-}
-
-/// `[channels.webhook]`
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read strictly now, used by the notifications to come")]
-pub(crate) struct Webhook {
-    pub(crate) secret: String,
-    #[serde(default)]
-    pub(crate) allow_private: bool,
-    pub(crate) lookup_url: Option<String>,
-    pub(crate) timeout_seconds: Option<u32>,
-}
-
-/// `[channels.file]`
-#[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read strictly now, used by the notifications to come")]
-pub(crate) struct FileChannel {
-    pub(crate) path: PathBuf,
+pub(crate) struct Outbox {
+    pub(crate) lease_seconds: Option<u32>,
+    pub(crate) per_channel: Option<u32>,
+    pub(crate) per_destination: Option<u32>,
+    pub(crate) alerts: Vec<String>,
 }
 
 /// `[compat]`

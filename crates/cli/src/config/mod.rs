@@ -1,5 +1,6 @@
 //! How the server is configured: flags win over the environment, the environment over `docket.toml`.
 
+mod channels;
 mod file;
 mod read;
 
@@ -41,6 +42,7 @@ pub(crate) struct Config {
     pub(crate) target: Target,
     pub(crate) blobs: BlobConfig,
     pub(crate) jwt: Option<JwtConfig>,
+    pub(crate) channels: docket_notify::Channels,
     pub(crate) file: File,
 }
 
@@ -70,6 +72,12 @@ impl Config {
             (None, Some(_)) => None,
             (None, None) => variables("DOCKET_DATABASE_URL").or_else(|| file.database.clone()),
         };
+        let place = channels::Place {
+            folder: &folder,
+            data: &data,
+            alone: database.is_none(),
+        };
+        let channels = file.channels.open(place)?;
         let target = match database {
             None => Target::Sqlite(data.clone()),
             Some(url) => Target::postgres(url, data.clone())?,
@@ -92,6 +100,7 @@ impl Config {
             target,
             blobs,
             jwt,
+            channels,
             file,
         })
     }

@@ -87,10 +87,7 @@ mod tests {
     use super::*;
     use docket_core::tenant::UploadLimit;
 
-    #[test]
-    fn every_key_of_the_contract_is_taken() {
-        let file = parse(
-            r#"
+    const EVERY_KEY: &str = r#"
 listen = "127.0.0.1:7700"
 data = "here"
 database = "postgres://db/docket"
@@ -131,18 +128,33 @@ idempotency_hours = 48
 url = "smtp://user:password@host:587"
 from = "Docket <docket@example.com>"
 on_unknown = "hold"
+starttls = "required"
+ca_file = "ca.pem"
+timeout_seconds = 20
 [channels.webhook]
 secret = "whsec_1"
+previous_secrets = ["whsec_0"]
 allow_private = false
 lookup_url = "https://receiver.example/lookup"
+lookup_lag_seconds = 5
+idempotent_hours = 24
+on_unknown = "hold"
+ca_file = "ca.pem"
 timeout_seconds = 15
 [channels.file]
 path = "outbox.jsonl"
+[outbox]
+lease_seconds = 60
+per_channel = 64
+per_destination = 4
+alerts = ["email:ops@example.com"]
 [compat]
 unreviewed = false
-"#,
-        )
-        .unwrap();
+"#;
+
+    #[test]
+    fn every_key_of_the_contract_is_taken() {
+        let file = parse(EVERY_KEY).unwrap();
         let tiers = file.tiers().unwrap();
         assert_eq!(
             (tiers[1].name.as_str(), tiers[1].uploads),

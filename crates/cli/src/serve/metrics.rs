@@ -13,8 +13,9 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use docket_core::Timestamp;
+use docket_core::notification::DeliveryState;
 use docket_core::review::Outcome;
-use docket_engine::{EmptyReason, Engine, ReviewDepth};
+use docket_engine::{EmptyReason, Engine, OutboxDepth, ReviewDepth};
 use docket_server::Observed;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -69,6 +70,11 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
         counter!("docket_leases_lost_total", "operation" => operation).absolute(0);
     }
     counter!("docket_jobs_completed_total").absolute(0);
+    counter!("docket_notifications_created_total").absolute(0);
+    counter!("docket_delivery_in_doubt_total").absolute(0);
+    for alert in ["held", "failed", "no_evidence", "not_there"] {
+        counter!("docket_delivery_alerts_total", "alert" => alert).absolute(0);
+    }
     Ok(handle)
 }
 
@@ -100,6 +106,7 @@ fn describe_reviews() {
 }
 
 fn describe() {
+    describe_outbox();
     describe_gauge!("docket_build_info", "The version that runs; always 1.");
     describe_gauge!(
         "docket_database_up",
@@ -161,6 +168,58 @@ fn describe() {
     );
 }
 
+fn describe_outbox() {
+    describe_gauge!(
+        "docket_deliveries",
+        "Deliveries by the states that people may have to look at."
+    );
+    describe_gauge!("docket_deliveries_due", "Deliveries that are due now.");
+    describe_gauge!(
+        "docket_delivery_oldest_due_age_seconds",
+        Unit::Seconds,
+        "How long the oldest delivery has been due; 0 where none is."
+    );
+    describe_counter!(
+        "docket_notifications_created_total",
+        "Notifications made through this server."
+    );
+    describe_counter!(
+        "docket_delivery_attempts_total",
+        "Sends and look-ups by this server, by what came of them."
+    );
+    describe_counter!(
+        "docket_delivery_in_doubt_total",
+        "Sends without a recorded outcome that this server found."
+    );
+    describe_counter!(
+        "docket_delivery_alerts_total",
+        "What a person should hear of, by what it is."
+    );
+    describe_histogram!(
+        "docket_delivery_first_attempt_seconds",
+        Unit::Seconds,
+        "From the making of a delivery to the end of its first attempt."
+    );
+}
+
+/// Tells what waits in the outbox.
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
+fn tell_outbox(depth: &OutboxDepth, now: Timestamp) {
+    for state in [
+        DeliveryState::Unknown,
+        DeliveryState::Held,
+        DeliveryState::Failed,
+        DeliveryState::Reconciling,
+    ] {
+        let count = depth.states.iter().find(|(known, _)| *known == state);
+        let count = count.map_or(0, |(_, count)| *count);
+        gauge!("docket_deliveries", "status" => state.as_str()).set(count as f64);
+    }
+    gauge!("docket_deliveries_due").set(depth.due as f64);
+    let age_ms = depth.oldest_due.map_or(0, |oldest| now.since(oldest).max(0));
+    gauge!("docket_delivery_oldest_due_age_seconds").set(age_ms as f64 / 1000.0);
+}
+
 impl Metrics {
     pub(crate) fn new(handle: PrometheusHandle, engine: Engine) -> Self {
         let upkeep = handle.clone();
@@ -185,13 +244,20 @@ impl Metrics {
             return;
         }
         *asked = Some(now);
-        let asking = async { tokio::try_join!(self.engine.depths(), self.engine.review_depth()) };
-        let (depths, reviews) = match tokio::time::timeout(PATIENCE, asking).await {
+        let asking = async {
+            tokio::try_join!(
+                self.engine.depths(),
+                self.engine.review_depth(),
+                self.engine.outbox_depth()
+            )
+        };
+        let (depths, reviews, outbox) = match tokio::time::timeout(PATIENCE, asking).await {
             Ok(Ok(found)) => found,
             _ => return gauge!("docket_database_up").set(0.0),
         };
         gauge!("docket_database_up").set(1.0);
         show_reviews(&reviews, now);
+        tell_outbox(&outbox, now);
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
         for depth in depths {
             let age_ms = depth.oldest.map_or(0, |oldest| now.since(oldest).max(0));

@@ -3,7 +3,9 @@
 //! The order at the start: the address first, so that a port in use is told before anything is changed; then the database, what
 //! the file says of tiers and pipelines, the first key, what is stale; then requests. At the end the other way round.
 
+mod crash;
 mod metrics;
+mod outbox;
 pub(crate) mod stop;
 
 use std::process::ExitCode;
@@ -43,6 +45,9 @@ pub(crate) struct Args {
     /// Make another admin key and print it, for when the first one was lost
     #[arg(long)]
     new_admin_key: bool,
+    /// End as by kill -9 at a moment of a delivery; for tests
+    #[arg(long, hide = true, value_name = "POINT:N")]
+    crash_at: Option<crash::CrashAt>,
 }
 
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
@@ -53,7 +58,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let listener = bind(&config.listen).await?;
     let address = listener.local_addr().context("the socket has no address")?;
     let recorder = metrics::install()?;
-    let engine = open(&config).await?;
+    let engine = open(&config, args.crash_at).await?;
     configure(&engine, &config).await?;
 
     let access = AccessConfig {
@@ -98,7 +103,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let state = AppState::new(engine.clone(), access, server);
     let routes = docket_server::router(state.clone())
         .merge(Router::new().route("/metrics", get(metrics::scrape).with_state(metrics)));
-    tracing::info!(%address, database = config.target.describe(), "serving");
+    tracing::info!(%address, database = config.target.describe(), channels = ?config.channels.kinds(), "serving");
     let told_to_stop = async {
         stop::stopped(stopping).await;
         engine.stop_claims();
@@ -122,7 +127,7 @@ async fn bind(listen: &str) -> Result<TcpListener> {
     })
 }
 
-async fn open(config: &Config) -> Result<Engine> {
+async fn open(config: &Config, crash_at: Option<crash::CrashAt>) -> Result<Engine> {
     let mut engine = EngineConfig::new(config.target.store(), config.blobs.clone());
     let file = &config.file;
     if let Some(bytes) = file.files.max_bytes {
@@ -138,6 +143,7 @@ async fn open(config: &Config) -> Result<Engine> {
         .retention
         .finished_days
         .map(|days| i64::from(days) * 86_400_000);
+    engine.outbox = outbox::outbox(config, crash_at)?;
     let opened = Engine::open(engine).await;
     opened.with_context(|| format!("the database cannot be opened: {}", config.target.describe()))
 }

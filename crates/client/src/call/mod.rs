@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod insight;
 pub(crate) mod intake;
 pub(crate) mod log;
+pub(crate) mod notification;
 pub(crate) mod review;
 pub(crate) mod work;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use docket_core::id::{CollectionKey, LaneKey, draw_key};
 use docket_core::log::Action;
 use docket_core::name::{CollectionId, PipelineName, TenantId};
+use docket_core::notification::NotifyRule;
 use docket_core::random::Random;
 use docket_core::review::ReviewPolicy;
 use docket_core::scope::Operator;
@@ -16,6 +17,7 @@ use docket_store::{Result, Tx};
 use serde_json::{Value, json};
 
 use crate::engine::Engine;
+use crate::notification::follow::check_rule;
 use crate::review::Reviewed;
 use crate::review::rekey::{begin, changes_order};
 
@@ -47,6 +49,10 @@ impl Engine {
         docket_core::content::check_json("settings", &settings.settings, docket_core::item::JSON_MAX)?;
         let policy = ReviewPolicy::of_settings(&settings.settings)?;
         policy.check().map_err(|refusal| refusal.under("review"))?;
+        if let Some(rule) = NotifyRule::of_settings(&settings.settings)? {
+            let outbox = &self.kernel.config.outbox;
+            check_rule(outbox, &rule).map_err(|refusal| refusal.under("notify"))?;
+        }
         let params = CollectionPut {
             who: who.clone(),
             settings,

@@ -28,7 +28,7 @@ pub struct ListPage<T, C> {
 
 impl<T, C> ListPage<T, C> {
     /// A page out of rows of which one more than the page's length was asked for.
-    fn of(mut items: Vec<T>, limit: u64, cursor: impl FnOnce(&T) -> C) -> Self {
+    pub(crate) fn of(mut items: Vec<T>, limit: u64, cursor: impl FnOnce(&T) -> C) -> Self {
         let more = items.len() as u64 > limit;
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let next = items.last().filter(|_| more).map(cursor);

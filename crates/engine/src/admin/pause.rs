@@ -3,6 +3,7 @@
 use docket_core::id::{PauseId, PipelineKey};
 use docket_core::log::Action;
 use docket_core::name::{CollectionId, PipelineName, TEXT_MAX, TenantId, check_text};
+use docket_core::notify::ChannelKind;
 use docket_core::scope::Operator;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::log::NewEntry;
@@ -24,6 +25,8 @@ pub enum PauseTarget {
     Lane(TenantId, PipelineName),
     /// The reviews of a collection.
     Collection(CollectionId),
+    /// The sends of a channel.
+    Channel(ChannelKind),
 }
 
 #[derive(Clone)]
@@ -102,6 +105,7 @@ pub(super) async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
             let found = found.ok_or_else(|| Refusal::not_found("collection", id))?;
             PauseScope::Collection(found.key)
         }
+        PauseTarget::Channel(kind) => PauseScope::Channel(*kind),
     };
     let actor = p.who.actor.as_str();
     let row = Pause {
@@ -116,14 +120,19 @@ pub(super) async fn pause_set(tx: &mut Tx, p: &PauseSet) -> Result<()> {
         PauseTarget::All => (None, None),
         PauseTarget::Pipeline(name) => (None, Some(name)),
         PauseTarget::Lane(tenant, name) => (Some(tenant), Some(name)),
-        PauseTarget::Collection(_) => (None, None),
+        PauseTarget::Collection(_) | PauseTarget::Channel(_) => (None, None),
     };
     let collection = match &p.target {
         PauseTarget::Collection(id) => Some(id),
         _ => None,
     };
+    let channel = match &p.target {
+        PauseTarget::Channel(kind) => Some(kind),
+        _ => None,
+    };
     let details = json!({
-        "pauseId": p.id, "scope": scope.as_str(), "pipeline": pipeline, "collection": collection, "reason": p.reason,
+        "pauseId": p.id, "scope": scope.as_str(), "pipeline": pipeline, "collection": collection, "channel": channel,
+        "reason": p.reason,
     });
     let mut entry = NewEntry::new(Action::PauseSet, actor).with(&details);
     entry.tenant_id = tenant.map(|tenant| tenant.as_str().to_owned());
@@ -143,7 +152,7 @@ async fn pause_lift(tx: &mut Tx, who: &Operator, id: PauseId, now: Timestamp) ->
     )
     .await?;
     match lifted.scope {
-        PauseScope::All | PauseScope::Collection(_) => Ok(None),
+        PauseScope::All | PauseScope::Collection(_) | PauseScope::Channel(_) => Ok(None),
         PauseScope::Pipeline(pipeline) => Ok(Some(pipeline)),
         PauseScope::Lane(lane) => {
             // Locked before its pauses are counted: whoever pauses it now has to wait, and pauses it after this.

@@ -31,6 +31,8 @@ pub struct Intervals {
     pub seal: Duration,
     /// The sweeper of bytes without an item.
     pub sweep: Duration,
+    /// What counts as sent without evidence.
+    pub reconcile: Duration,
     /// What is kept no longer.
     pub retention: Duration,
 }
@@ -43,6 +45,7 @@ impl Default for Intervals {
             rekey: Duration::from_secs(1),
             seal: Duration::from_secs(1),
             sweep: Duration::from_secs(60),
+            reconcile: Duration::from_secs(60),
             retention: Duration::from_secs(60),
         }
     }
@@ -90,7 +93,9 @@ impl Engine {
         every!("folder", intervals.fold, None, fold_run_once);
         every!("sealer", intervals.seal, None, sealer_run_once);
         every!("sweeper", intervals.sweep, None, sweep_run_once);
+        every!("reconciler", intervals.reconcile, None, reconciler_run_once);
         every!("retention", intervals.retention, None, retention_run_once);
+        tasks.spawn(self.clone().dispatch(stopped.clone()));
         Ok(Background { stop, tasks })
     }
 }

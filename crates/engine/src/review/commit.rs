@@ -16,12 +16,14 @@ use docket_store::table::item;
 use docket_store::table::log::NewEntry;
 use docket_store::table::record::{Move, record};
 use docket_store::table::review::{self, Review};
-use docket_store::{Error, Result, Tx};
+use docket_store::{Error, Hint, Result, Tx};
 use serde_json::json;
 
 use super::decision::{Decided, Recorded, correct};
 use super::{Collections, Reviewed, not_there};
 use crate::engine::{Engine, Kernel};
+use crate::notification::create::Creations;
+use crate::notification::follow::{Told, follow};
 
 /// What a reviewer decides about one review.
 #[derive(Clone, Debug)]
@@ -85,13 +87,16 @@ impl Engine {
 
 /// Runs a batch of calls in one transaction.
 pub(crate) async fn commit_calls(kernel: &Arc<Kernel>, calls: Vec<CommitCall>) -> Result<Vec<CommitResult>> {
-    let params = (calls, kernel.clock.now());
-    let results = kernel
+    let params = (Arc::clone(kernel), calls, kernel.clock.now());
+    let (results, is_told) = kernel
         .store
         .run_batch("review_commit", params, |tx, p| {
-            Box::pin(commit_batch(tx, &p.0, p.1))
+            Box::pin(commit_batch(tx, &p.0, &p.1, p.2))
         })
         .await?;
+    if is_told {
+        kernel.store.hints().send(Hint::Delivery);
+    }
     results.iter().for_each(|results| crate::meter::decided(results));
     Ok(results)
 }
@@ -102,9 +107,16 @@ struct Writes {
     changed: HashMap<ReviewId, Review>,
     log: Vec<NewEntry>,
     moves: Vec<Move>,
+    told: Creations,
 }
 
-async fn commit_batch(tx: &mut Tx, calls: &[CommitCall], now: Timestamp) -> Result<Vec<CommitResult>> {
+/// The results of each call, and whether anybody is to be told.
+async fn commit_batch(
+    tx: &mut Tx,
+    kernel: &Kernel,
+    calls: &[CommitCall],
+    now: Timestamp,
+) -> Result<(Vec<CommitResult>, bool)> {
     let (mut collections, mut writes) = (Collections::default(), Writes::default());
     let mut ids: Vec<ReviewId> = calls
         .iter()
@@ -125,6 +137,7 @@ async fn commit_batch(tx: &mut Tx, calls: &[CommitCall], now: Timestamp) -> Resu
                 Ok(decision) => {
                     let decided = decide(
                         tx,
+                        kernel,
                         &call.who,
                         decision,
                         &mut found,
@@ -146,11 +159,15 @@ async fn commit_batch(tx: &mut Tx, calls: &[CommitCall], now: Timestamp) -> Resu
     let changed: Vec<Review> = writes.changed.into_values().collect();
     review::put(tx, &changed).await?;
     record(tx, &writes.log, &writes.moves, now).await?;
-    Ok(results)
+    let is_told = !writes.told.is_empty();
+    writes.told.write(tx, now).await?;
+    Ok((results, is_told))
 }
 
+#[expect(clippy::too_many_arguments, reason = "what one decision of a batch needs")]
 async fn decide(
     tx: &mut Tx,
+    kernel: &Kernel,
     who: &Reviewing,
     decision: &Decision,
     found: &mut HashMap<ReviewId, Review>,
@@ -185,6 +202,16 @@ async fn decide(
         reason: decision.reason.clone(),
         corrections: corrected,
     };
+    let told = Told {
+        owner,
+        review,
+        outcome: decision.outcome,
+        reason: decision.reason.as_deref(),
+        corrections: recorded.corrections.iter().map(|change| json!(change)).collect(),
+        actor,
+        now,
+    };
+    follow(tx, kernel, &told, &mut writes.told).await?;
     review.decision = Some(recorded.to_text()?);
     writes.log.push(decided_entry(owner, review, actor, decision));
     writes.moves.push(owner.moved(Some(before), review.hand.state));

@@ -28,6 +28,7 @@ use std::collections::hash_map::Entry;
 
 use docket_core::Refusal;
 use docket_core::id::{CollectionKey, ReviewId};
+use docket_core::notification::NotifyRule;
 use docket_core::review::{REVIEWS_MAX, ReviewPolicy, ReviewState};
 use docket_core::scope::Reviewing;
 use docket_store::table::collection::{self, Collection};
@@ -59,6 +60,8 @@ pub(crate) fn check_ids(path: &str, ids: &[ReviewId]) -> Result<(), Refusal> {
 pub(crate) struct Reviewed {
     pub(crate) collection: Collection,
     pub(crate) policy: ReviewPolicy,
+    /// Who is told of its decisions.
+    pub(crate) notify: Option<NotifyRule>,
 }
 
 impl Reviewed {
@@ -69,6 +72,7 @@ impl Reviewed {
         })?;
         Ok(Self {
             policy: ReviewPolicy::of_settings(&settings)?,
+            notify: NotifyRule::of_settings(&settings)?,
             collection,
         })
     }

@@ -17,6 +17,7 @@ use super::decision::Recorded;
 use super::rekey::rekey_one;
 use super::{Collections, Reviewed, check_ids, lock_visible, not_there};
 use crate::engine::Engine;
+use crate::notification::withdraw::cancel_in;
 
 /// A review that is back in its reviewer's hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,8 @@ async fn undo(
     for change in Recorded::of(&review).unwrap_or_default().corrections.iter().rev() {
         log.push(change.take_back(tx, owner, &review, actor).await?);
     }
+    let tenant_id = &owner.collection.tenant_id;
+    cancel_in(tx, tenant_id, review.item, review.item_version, actor, now).await?;
     review.hand.undo(now, owner.policy.lease_ms());
     review.decision = None;
     rekey_one(tx, owner, &mut review).await?;

@@ -125,6 +125,7 @@ async fn add_pauses(
             PauseScope::Pipeline(_) => "The pipeline",
             PauseScope::Lane(_) => "The lane",
             PauseScope::Collection(_) => "The collection",
+            PauseScope::Channel(_) => "The channel",
         };
         explanation
             .reasons

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use docket_core::Refusal;
 use docket_core::item::JSON_MAX;
-use docket_core::name::{CollectionId, PipelineName, TEXT_MAX, TenantId, check_text};
+use docket_core::name::{CollectionId, PipelineName, TenantId};
 use docket_core::review::ReviewPolicy;
 use docket_core::scope::Operator;
 use docket_engine::{CollectionSettings, CollectionView};
@@ -20,10 +20,6 @@ use crate::extract::{Json, PathParam, Query};
 use crate::openapi::{Conflicts, Missing};
 use crate::page;
 use crate::state::AppState;
-
-const RECIPIENTS_MAX: usize = 100;
-/// How a recipient begins: the channel that reaches them.
-const CHANNELS: [&str; 3] = ["email:", "webhook:", "file:"];
 
 fn show(view: CollectionView) -> ApiResult<wire::Collection> {
     let mut settings = view.settings;
@@ -54,31 +50,6 @@ fn check_review(review: wire::ReviewPolicy) -> Result<(), Refusal> {
         .map_err(|refusal| refusal.under("review"))
 }
 
-fn check_notify(notify: &wire::NotifyPolicy) -> Result<(), Refusal> {
-    if notify.recipients.len() > RECIPIENTS_MAX || notify.on.len() > 3 {
-        let problem = format!("at most {RECIPIENTS_MAX} recipients and 3 outcomes are taken");
-        return Err(Refusal::invalid("notify", problem));
-    }
-    for (index, recipient) in notify.recipients.iter().enumerate() {
-        let path = format!("notify.recipients[{index}]");
-        check_text(&path, recipient, TEXT_MAX)?;
-        let channel = CHANNELS
-            .iter()
-            .find_map(|channel| recipient.strip_prefix(channel));
-        if channel.is_none_or(str::is_empty) {
-            let problem = "must be a channel and an address, like email:a@example.com or webhook:https://example.com/told";
-            return Err(Refusal::invalid(path, problem));
-        }
-        if notify.recipients[..index].contains(recipient) {
-            return Err(Refusal::invalid(path, format!("'{recipient}' is named twice")));
-        }
-    }
-    match (1..notify.on.len()).find(|index| notify.on[..*index].contains(&notify.on[*index])) {
-        Some(index) => Err(Refusal::invalid(format!("notify.on[{index}]"), "is named twice")),
-        None => Ok(()),
-    }
-}
-
 /// Make or change a collection.
 ///
 /// Items submitted from then on follow what it says.
@@ -94,7 +65,6 @@ pub(crate) async fn collection_put(
     Json(body): Json<wire::CollectionPut>,
 ) -> ApiResult<Json<wire::Collection>> {
     check_review(body.review.clone())?;
-    body.notify.as_ref().map_or(Ok(()), check_notify)?;
     let settings = json!({ "review": body.review, "notify": body.notify });
     docket_core::content::check_json("review", &settings, JSON_MAX)?;
     let settings = CollectionSettings {

@@ -15,6 +15,7 @@ pub(crate) mod job;
 pub(crate) mod key;
 pub(crate) mod limit;
 pub(crate) mod log;
+pub(crate) mod notification;
 pub(crate) mod pause;
 pub(crate) mod pipeline;
 pub(crate) mod review;

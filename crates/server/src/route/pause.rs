@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use docket_core::id::PauseId;
 use docket_core::name::{CollectionId, PipelineName, TenantId};
+use docket_core::notify::ChannelKind;
 use docket_engine::{PauseTarget, PauseView};
 use docket_wire::Page;
 use docket_wire::page::PageQuery;
@@ -26,11 +27,13 @@ fn show(view: PauseView) -> wire::Pause {
             "pipeline" => wire::PauseScope::Pipeline,
             "lane" => wire::PauseScope::Lane,
             "collection" => wire::PauseScope::Collection,
+            "channel" => wire::PauseScope::Channel,
             _ => wire::PauseScope::All,
         },
         pipeline: view.pipeline,
         tenant_id: view.tenant_id,
         collection_id: view.collection_id,
+        channel: view.channel,
         reason: view.reason,
         actor: view.actor,
         at: view.at.into(),
@@ -48,7 +51,10 @@ fn target(body: &wire::PauseSet) -> ApiResult<PauseTarget> {
     };
     match body.scope {
         wire::PauseScope::All if body.id.is_some() => superfluous("id"),
-        wire::PauseScope::All | wire::PauseScope::Pipeline | wire::PauseScope::Collection
+        wire::PauseScope::All
+        | wire::PauseScope::Pipeline
+        | wire::PauseScope::Collection
+        | wire::PauseScope::Channel
             if body.tenant_id.is_some() =>
         {
             superfluous("tenantId")
@@ -63,10 +69,16 @@ fn target(body: &wire::PauseSet) -> ApiResult<PauseTarget> {
             let id = CollectionId::new(named("id", &body.id)?)?;
             Ok(PauseTarget::Collection(id))
         }
+        wire::PauseScope::Channel => {
+            let id = named("id", &body.id)?;
+            let kind = ChannelKind::ALL.into_iter().find(|kind| kind.as_str() == id);
+            let kind = kind.ok_or_else(|| ApiError::malformed("id", "must be email, webhook or file"))?;
+            Ok(PauseTarget::Channel(kind))
+        }
     }
 }
 
-/// Pause everything, a pipeline, a lane, or the reviews of a collection.
+/// Pause everything, a pipeline, a lane, the reviews of a collection, or the sends of a channel.
 ///
 /// Nothing of what it covers is started or given out; what runs goes on. Several pauses of the same thing hold until each
 /// is lifted.

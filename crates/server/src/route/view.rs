@@ -148,6 +148,7 @@ pub(crate) fn explanation(explained: Explanation) -> wire::Explanation {
             PauseScope::Pipeline(_) => pause::PauseScope::Pipeline,
             PauseScope::Lane(_) => pause::PauseScope::Lane,
             PauseScope::Collection(_) => pause::PauseScope::Collection,
+            PauseScope::Channel(_) => pause::PauseScope::Channel,
         },
         reason: paused.reason,
         actor: paused.actor,

@@ -16,6 +16,7 @@ const SEEING: &[Role] = &[
 ];
 const FETCHING: &[Role] = &Role::ALL;
 const WORKING: &[Role] = &[Role::Worker, Role::Service];
+const NOTIFYING: &[Role] = &[Role::Lead, Role::Service, Role::Admin];
 const REAPING: &[Role] = &[Role::Service, Role::Admin];
 const DECIDING: &[Role] = &[Role::Reviewer, Role::Lead];
 const LEADING: &[Role] = &[Role::Lead, Role::Admin];
@@ -117,6 +118,20 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
             "review_entries",
         ],
     ),
+    (
+        NOTIFYING,
+        &[
+            "notification_create",
+            "notifications",
+            "notification",
+            "notification_deliveries",
+            "deliveries",
+            "delivery",
+            "delivery_reconcile",
+            "delivery_resend",
+            "delivery_cancel",
+        ],
+    ),
 ];
 /// Open to all.
 const OPEN: &[&str] = &["healthz", "readyz"];
@@ -128,7 +143,15 @@ fn operations() -> Vec<(String, String, String)> {
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let mut path = path.clone();
-            for id in ["itemId", "jobId", "keyId", "pauseId", "queueId"] {
+            for id in [
+                "itemId",
+                "jobId",
+                "keyId",
+                "pauseId",
+                "queueId",
+                "notificationId",
+                "deliveryId",
+            ] {
                 path = path.replace(&format!("{{{id}}}"), "01997a2c-5c00-7a3b-8c4d-5e6f708192a3");
             }
             for name in ["tenantId", "collectionId", "reviewerId", "field", "name"] {

@@ -13,6 +13,7 @@ mod events;
 mod hostile;
 mod insights;
 mod intake;
+mod notifications;
 mod openapi;
 mod problems;
 mod review_overview;

@@ -22,6 +22,7 @@ const NAMED_MAX: usize = 64;
 /// The words for what is no pipeline.
 const LOGGED: &str = "log";
 const FOLLOWING: &str = "follow";
+const DELIVERY: &str = "send";
 /// How the word for a collection with reviews begins.
 const REVIEW: &str = "r";
 
@@ -129,6 +130,7 @@ fn words(hints: impl Iterator<Item = Hint>) -> String {
             }
             Hint::Logged => LOGGED,
             Hint::Following => FOLLOWING,
+            Hint::Delivery => DELIVERY,
         };
         if !words.iter().any(|known| known == word) {
             words.push(word.to_owned());
@@ -157,6 +159,7 @@ fn take(gate: &Gate, own: &str, text: &str) {
         gate.arrives(match word {
             LOGGED => Hint::Logged,
             FOLLOWING => Hint::Following,
+            DELIVERY => Hint::Delivery,
             word => named_hint(word).unwrap_or(Hint::Anything),
         });
     }

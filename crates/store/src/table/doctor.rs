@@ -71,6 +71,18 @@ select collection_key, status, cast(sum(n) as bigint) from (
   union all select collection_key, to_status, n from delta where to_status is not null
   union all select collection_key, from_status, -n from delta where from_status is not null) x
 group by collection_key, status";
+    DELIVERIES = portable "doctor_deliveries" "
+select d.id from delivery d left join notification n on n.id = d.notification_id
+where n.id is null or n.owner <> d.owner
+   or (d.state in (0, 1, 2, 6) and d.due_ms is null) or (d.state in (3, 4, 5, 7) and d.due_ms is not null)
+   or (d.state = 4 and d.notified_at_ms is null) or (d.state in (0, 1, 2, 3, 5) and d.notified_at_ms is not null)
+   or (d.state = 5 and d.doubtful) or (d.state = 1 and d.intent_at_ms is null)
+order by d.id limit $1";
+    SUBJECTS = portable "doctor_subjects" "
+select s.changelist_id, s.review_version, coalesce(n.review_version, 0) from notification_subject s left join (
+  select owner, changelist_id, max(review_version) as review_version from notification group by owner, changelist_id) n
+on n.owner = s.owner and n.changelist_id = s.changelist_id
+where n.review_version is null or n.review_version <> s.review_version order by s.owner, s.changelist_id limit $1";
     PAUSED = portable "doctor_paused" "
 select l.lane_key from lane l where l.paused <> exists (select 1 from pause p where p.lane_key = l.lane_key)
 order by l.lane_key limit $1";
@@ -139,6 +151,14 @@ pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
             row.int(0)?
         ));
     }
+    found.extend(reviews(tx).await?);
+    found.extend(outbox(tx).await?);
+    found.extend(counters(tx).await?);
+    Ok(found)
+}
+
+async fn reviews(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut found = Vec::new();
     for mut row in tx.rows(&UNREVIEWED, params![SHOWN]).await? {
         found.push(format!(
             "item {} is to be reviewed, but has no review",
@@ -151,7 +171,23 @@ pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
             row.review(1)?
         ));
     }
-    found.extend(counters(tx).await?);
+    Ok(found)
+}
+
+async fn outbox(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for mut row in tx.rows(&DELIVERIES, params![SHOWN]).await? {
+        found.push(format!(
+            "delivery {}: its marks, what is due of it and its notification do not agree with its state",
+            row.uuid(0)?
+        ));
+    }
+    for mut row in tx.rows(&SUBJECTS, params![SHOWN]).await? {
+        let (subject, has, should) = (row.text(0)?, row.int(1)?, row.int(2)?);
+        found.push(format!(
+            "the highest version of '{subject}' is said to be {has}, but its notifications say {should}"
+        ));
+    }
     Ok(found)
 }
 

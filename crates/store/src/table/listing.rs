@@ -33,13 +33,13 @@ select p.name, p.version, v.definition
 from pipeline p join pipeline_version v on v.pipeline_key = p.pipeline_key and v.version = p.version
 where p.name = $1";
     PAUSES = portable "listing_pauses" "
-select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms, c.id
+select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms, c.id, u.channel
 from pause u left join lane_of l on l.lane_key = u.lane_key
 left join pipeline p on p.pipeline_key = u.pipeline_key left join pipeline q on q.pipeline_key = l.pipeline_key
 left join collection c on c.collection_key = u.collection_key
 where u.id > $1 order by u.id limit $2";
     PAUSE = portable "listing_pause" "
-select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms, c.id
+select u.id, u.scope, coalesce(p.name, q.name), l.tenant_id, u.reason, u.actor, u.at_ms, c.id, u.channel
 from pause u left join lane_of l on l.lane_key = u.lane_key
 left join pipeline p on p.pipeline_key = u.pipeline_key left join pipeline q on q.pipeline_key = l.pipeline_key
 left join collection c on c.collection_key = u.collection_key
@@ -77,6 +77,7 @@ pub struct PauseRow {
     pub pipeline: Option<String>,
     pub tenant_id: Option<String>,
     pub collection_id: Option<String>,
+    pub channel: Option<String>,
     pub reason: String,
     pub actor: String,
     pub at: Timestamp,
@@ -165,6 +166,7 @@ fn read_pause(mut row: crate::value::Row) -> Result<PauseRow> {
         actor: row.text(5)?,
         at: row.time(6)?,
         collection_id: row.opt_text(7)?,
+        channel: row.opt_text(8)?,
     })
 }
 

@@ -5,6 +5,9 @@ pub mod collection;
 pub mod correction;
 pub mod counter;
 pub mod decided;
+pub mod delivery;
+pub mod delivery_attempt;
+pub mod delivery_find;
 pub mod depth;
 pub mod doctor;
 pub mod hold;
@@ -15,6 +18,7 @@ pub mod key;
 pub mod lane;
 pub mod listing;
 pub mod log;
+pub mod notification;
 pub mod pause;
 pub mod pipeline;
 pub mod record;
@@ -37,6 +41,9 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     correction::STATEMENTS,
     counter::STATEMENTS,
     decided::STATEMENTS,
+    delivery::STATEMENTS,
+    delivery_attempt::STATEMENTS,
+    delivery_find::STATEMENTS,
     depth::STATEMENTS,
     doctor::STATEMENTS,
     hold::STATEMENTS,
@@ -47,6 +54,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     lane::STATEMENTS,
     listing::STATEMENTS,
     log::STATEMENTS,
+    notification::STATEMENTS,
     pause::STATEMENTS,
     pipeline::STATEMENTS,
     record::STATEMENTS,

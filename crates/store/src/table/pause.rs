@@ -2,6 +2,7 @@
 
 use docket_core::Timestamp;
 use docket_core::id::{CollectionKey, LaneKey, PauseId, PipelineKey};
+use docket_core::notify::ChannelKind;
 
 use crate::error::Result;
 use crate::params;
@@ -13,15 +14,18 @@ const EVERYTHING: PipelineKey = PipelineKey(0);
 
 crate::statements! {
     INSERT = portable "pause_insert" "
-insert into pause (id, scope, pipeline_key, lane_key, reason, actor, at_ms, collection_key)
-values ($1, $2, $3, $4, $5, $6, $7, $8)";
+insert into pause (id, scope, pipeline_key, lane_key, reason, actor, at_ms, collection_key, channel)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     DELETE = portable "pause_delete" "
-delete from pause where id = $1 returning id, pipeline_key, lane_key, reason, actor, at_ms, collection_key";
+delete from pause where id = $1 returning id, pipeline_key, lane_key, reason, actor, at_ms, collection_key, channel";
     LIST = portable "pause_list" "
-select id, pipeline_key, lane_key, reason, actor, at_ms, collection_key from pause order by at_ms, id limit 1000";
+select id, pipeline_key, lane_key, reason, actor, at_ms, collection_key, channel from pause order by at_ms, id limit 1000";
     THAT_HOLD = portable "pause_that_hold" "
-select id, pipeline_key, lane_key, reason, actor, at_ms, collection_key from pause
+select id, pipeline_key, lane_key, reason, actor, at_ms, collection_key, channel from pause
 where pipeline_key in (0, $1) or lane_key = $2 order by at_ms, id limit 1000";
+    OF_CHANNELS = portable "pause_of_channels" "
+select id, pipeline_key, lane_key, reason, actor, at_ms, collection_key, channel from pause
+where pipeline_key = 0 or channel is not null order by at_ms, id limit 1000";
     OF_LANE = portable "pause_of_lane" "select count(*) from pause where lane_key = $1";
 }
 
@@ -33,6 +37,7 @@ pub enum PauseScope {
     Pipeline(PipelineKey),
     Lane(LaneKey),
     Collection(CollectionKey),
+    Channel(ChannelKind),
 }
 
 impl PauseScope {
@@ -43,6 +48,7 @@ impl PauseScope {
             Self::Pipeline(_) => "pipeline",
             Self::Lane(_) => "lane",
             Self::Collection(_) => "collection",
+            Self::Channel(_) => "channel",
         }
     }
 }
@@ -59,12 +65,14 @@ pub struct Pause {
 }
 
 fn read(mut row: Row) -> Result<Pause> {
+    let channel = row.opt_text(7)?;
+    let channel = channel.and_then(|word| ChannelKind::ALL.into_iter().find(|kind| kind.as_str() == word));
     let scope = match (row.opt_pipeline(1)?, row.opt_lane(2)?, row.opt_collection(6)?) {
         (Some(EVERYTHING), _, _) => PauseScope::All,
         (Some(pipeline), _, _) => PauseScope::Pipeline(pipeline),
         (None, Some(lane), _) => PauseScope::Lane(lane),
         (None, None, Some(collection)) => PauseScope::Collection(collection),
-        (None, None, None) => return Err(row.inconsistent(1)),
+        (None, None, None) => PauseScope::Channel(channel.ok_or_else(|| row.inconsistent(7))?),
     };
     Ok(Pause {
         id: PauseId::from_uuid(row.uuid(0)?),
@@ -77,11 +85,12 @@ fn read(mut row: Row) -> Result<Pause> {
 
 /// Writes a pause.
 pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<()> {
-    let (pipeline, lane, collection) = match pause.scope {
-        PauseScope::All => (Some(EVERYTHING), None, None),
-        PauseScope::Pipeline(pipeline) => (Some(pipeline), None, None),
-        PauseScope::Lane(lane) => (None, Some(lane), None),
-        PauseScope::Collection(collection) => (None, None, Some(collection)),
+    let (pipeline, lane, collection, channel) = match pause.scope {
+        PauseScope::All => (Some(EVERYTHING), None, None, None),
+        PauseScope::Pipeline(pipeline) => (Some(pipeline), None, None, None),
+        PauseScope::Lane(lane) => (None, Some(lane), None, None),
+        PauseScope::Collection(collection) => (None, None, Some(collection), None),
+        PauseScope::Channel(channel) => (None, None, None, Some(channel.as_str())),
     };
     let scope = pause.scope.as_str();
     tx.execute_one(
@@ -94,7 +103,8 @@ pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<()> {
             &pause.reason,
             &pause.actor,
             pause.at,
-            collection
+            collection,
+            channel
         ],
     )
     .await
@@ -117,6 +127,11 @@ pub async fn that_hold(tx: &mut Tx, pipeline: PipelineKey, lane: LaneKey) -> Res
         .into_iter()
         .map(read)
         .collect()
+}
+
+/// The pauses that keep channels from sending.
+pub async fn of_channels(tx: &mut Tx) -> Result<Vec<Pause>> {
+    tx.rows(&OF_CHANNELS, &[]).await?.into_iter().map(read).collect()
 }
 
 /// How many pauses a lane has of its own.

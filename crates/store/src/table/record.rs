@@ -14,7 +14,7 @@ crate::statements! {
     RECORD = postgres "record" "
 with lg as (
   insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, field, old, new, details)
-  select $1, e.tenant_id, e.item_id, e.lane_key, e.seq, e.action, e.actor, e.field, e.old, e.new, e.details
+  select $1, e.tenant_id, nullif(e.item_id, '00000000-0000-0000-0000-000000000000'), e.lane_key, e.seq, e.action, e.actor, e.field, e.old, e.new, e.details
   from unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[],
               $10::text[], $11::text[])
     as e (tenant_id, item_id, lane_key, seq, action, actor, field, old, new, details))
@@ -40,7 +40,6 @@ pub async fn record(tx: &mut Tx, entries: &[NewEntry], moves: &[Move], now: Time
         *sums.entry(*change).or_default() += 1;
     }
     if let Driver::Postgres(_) = tx.driver
-        && entries.iter().all(|entry| entry.item.is_some())
         && !(entries.is_empty() && sums.is_empty())
     {
         return record_at_once(tx, entries, &sums, now).await;
@@ -74,7 +73,7 @@ async fn record_at_once(
         Value::Uuids(
             entries
                 .iter()
-                .filter_map(|entry| entry.item.map(|item| item.uuid()))
+                .map(|entry| entry.item.map(|item| item.uuid()).unwrap_or_default())
                 .collect()
         ),
         place(|(lane, _)| i64::from(lane.0)),

@@ -1,0 +1,218 @@
+//! Take: what is due becomes somebody's to do, and every send is committed as an intent before it begins (rules N4 and N5). Many in one
+//! transaction.
+
+use std::collections::HashMap;
+
+use docket_core::Timestamp;
+use docket_core::log::Action;
+use docket_core::notification::{Ability, DeliveryState as State, Step};
+use docket_store::table::delivery::{self, Delivery, FrozenRow};
+use docket_store::table::delivery_attempt::{self, DeliveryAttempt};
+use docket_store::table::log::NewEntry;
+use docket_store::table::pause::{self, PauseScope};
+use docket_store::table::record::record;
+use docket_store::{Result, Tx};
+use serde_json::json;
+
+use super::alert::{Alert, alert_in};
+use super::entry;
+use crate::engine::Kernel;
+
+/// Whose word it is in the log.
+pub(crate) const DISPATCHER: &str = "docket";
+/// What is told of a send whose outcome nobody recorded.
+const NO_RECORD: &str = "the server that sent it ended, or lost its hold, before an outcome was recorded";
+
+/// What a server can take now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Room {
+    /// The channels it has, with what each can promise and how many more messages it may send.
+    pub(crate) channels: HashMap<String, (Ability, usize)>,
+    /// How many messages are on their way to each destination.
+    pub(crate) in_flight: HashMap<String, usize>,
+    /// How many deliveries are looked at, at most.
+    pub(crate) limit: u64,
+}
+
+/// A delivery that is this server's to send, or to ask about.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) delivery: Delivery,
+    pub(crate) frozen: FrozenRow,
+    pub(crate) step: Step,
+}
+
+/// What was taken.
+#[derive(Debug, Default)]
+pub(crate) struct TakenBatch {
+    /// What this server has to do.
+    pub(crate) work: Vec<Taken>,
+    /// How many deliveries were due and looked at.
+    pub(crate) found: usize,
+    /// How many of them had to wait for room.
+    pub(crate) left: usize,
+    /// How many ended up with a person.
+    pub(crate) held: usize,
+    /// How many sends had no recorded outcome.
+    pub(crate) in_doubt: usize,
+}
+
+/// Takes what is due and there is room for.
+pub(crate) async fn take_batch(
+    tx: &mut Tx,
+    kernel: &Kernel,
+    room: &Room,
+    now: Timestamp,
+) -> Result<TakenBatch> {
+    let channels = open_channels(tx, room).await?;
+    if channels.is_empty() {
+        return Ok(TakenBatch::default());
+    }
+    let busy: Vec<String> = room
+        .in_flight
+        .iter()
+        .filter(|(destination, n)| is_full(kernel, destination, **n))
+        .map(|(destination, _)| destination.clone())
+        .collect();
+    let due = delivery::take(tx, &channels, &busy, room.limit, now).await?;
+    let mut taking = Taking {
+        room: room.clone(),
+        ..Taking::default()
+    };
+    taking.batch.found = due.len();
+    for (delivery, frozen) in due {
+        match taking.has_room(kernel, &delivery) {
+            Some(ability) => taking.take(kernel, delivery, frozen, &ability, now),
+            None => taking.batch.left += 1,
+        }
+    }
+    delivery::put(tx, &taking.put.iter().collect::<Vec<_>>()).await?;
+    delivery_attempt::insert(tx, &taking.attempts).await?;
+    record(tx, &taking.log, &[], now).await?;
+    for delivery in taking
+        .put
+        .iter()
+        .filter(|delivery| delivery.course.state == State::Held)
+    {
+        taking.batch.held += 1;
+        alert_in(tx, kernel, delivery, Alert::Held, now).await?;
+    }
+    Ok(taking.batch)
+}
+
+/// The channels that this server has, that have room, and that nobody has paused.
+async fn open_channels(tx: &mut Tx, room: &Room) -> Result<Vec<String>> {
+    let paused = pause::of_channels(tx).await?;
+    let is_paused = |channel: &str| {
+        paused.iter().any(|pause| match pause.scope {
+            PauseScope::All => true,
+            PauseScope::Channel(kind) => kind.as_str() == channel,
+            _ => false,
+        })
+    };
+    let open = room
+        .channels
+        .iter()
+        .filter(|(channel, (_, room))| *room > 0 && !is_paused(channel));
+    Ok(open.map(|(channel, _)| channel.clone()).collect())
+}
+
+fn is_full(kernel: &Kernel, destination: &str, n: usize) -> bool {
+    let channel = destination.split(':').next().unwrap_or_default();
+    n >= kernel.config.outbox.room_of(channel)
+}
+
+/// What a transaction takes, and has to write.
+#[derive(Default)]
+struct Taking {
+    room: Room,
+    batch: TakenBatch,
+    put: Vec<Delivery>,
+    log: Vec<NewEntry>,
+    attempts: Vec<DeliveryAttempt>,
+}
+
+impl Taking {
+    /// What the delivery's channel can promise, where one more message may be on its way there.
+    fn has_room(&self, kernel: &Kernel, delivery: &Delivery) -> Option<Ability> {
+        let (ability, left) = self.room.channels.get(&delivery.channel)?;
+        let on_its_way = self
+            .room
+            .in_flight
+            .get(&delivery.destination)
+            .copied()
+            .unwrap_or(0);
+        (*left > 0 && !is_full(kernel, &delivery.destination, on_its_way)).then_some(*ability)
+    }
+
+    /// Takes the next step with a delivery.
+    fn take(
+        &mut self,
+        kernel: &Kernel,
+        mut delivery: Delivery,
+        frozen: FrozenRow,
+        ability: &Ability,
+        now: Timestamp,
+    ) {
+        if delivery.course.run_out() {
+            self.batch.in_doubt += 1;
+            self.attempts.push(lost_attempt(&delivery));
+            let details = json!({ "words": NO_RECORD, "attempt": delivery.course.attempts });
+            self.log
+                .push(entry(Action::DeliveryUnknown, DISPATCHER, &delivery, details));
+        }
+        let step = delivery.course.step(ability, now);
+        delivery.course.take(step, now, kernel.config.outbox.lease_ms);
+        match step {
+            Step::Send => self.log.push(sending_entry(&delivery)),
+            Step::Hold => self.log.push(held_entry(&delivery)),
+            Step::Skip | Step::LookUp | Step::Wait(_) => {}
+        }
+        if matches!(step, Step::Send | Step::LookUp) {
+            *self
+                .room
+                .in_flight
+                .entry(delivery.destination.clone())
+                .or_default() += 1;
+            if let Some((_, left)) = self.room.channels.get_mut(&delivery.channel) {
+                *left -= 1;
+            }
+            self.batch.work.push(Taken {
+                delivery: delivery.clone(),
+                frozen,
+                step,
+            });
+        }
+        self.put.push(delivery);
+    }
+}
+
+fn lost_attempt(delivery: &Delivery) -> DeliveryAttempt {
+    let course = &delivery.course;
+    DeliveryAttempt {
+        delivery: delivery.id,
+        number: course.lease.0,
+        kind: "send".to_owned(),
+        token: delivery.token.clone(),
+        began_at: course.began_at.unwrap_or(delivery.created_at),
+        ended_at: None,
+        outcome: "unknown".to_owned(),
+        words: NO_RECORD.to_owned(),
+    }
+}
+
+fn sending_entry(delivery: &Delivery) -> NewEntry {
+    let course = &delivery.course;
+    let details = json!({
+        "token": delivery.token, "attempt": course.attempts, "mayRepeat": course.doubtful,
+    });
+    entry(Action::DeliverySending, DISPATCHER, delivery, details)
+}
+
+fn held_entry(delivery: &Delivery) -> NewEntry {
+    let details = json!({
+        "token": delivery.token, "attempt": delivery.course.attempts,
+        "why": "it may have been sent, and the channel can neither tell nor take it once only",
+    });
+    entry(Action::DeliveryHeld, DISPATCHER, delivery, details)
+}

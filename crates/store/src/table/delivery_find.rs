@@ -1,0 +1,100 @@
+//! Finding deliveries: of a notification, in lists, and those that something has to be done about.
+
+use docket_core::Timestamp;
+use docket_core::id::{DeliveryId, NotificationId};
+use docket_core::notification::DeliveryState;
+
+use super::delivery::{Delivery, columns, deliveries};
+use crate::error::Result;
+use crate::params;
+use crate::tx::Tx;
+
+/// More deliveries than this no notification has.
+const PLACES: usize = 1_024;
+
+crate::statements! {
+    GET = selecting "delivery_get" columns "from delivery d where d.id = $1";
+    OF_NOTIFICATION = selecting "delivery_of_notification" columns "
+from delivery d where d.id >= $1 and d.id <= $2 and d.notification_id = $3 order by d.id";
+    LOCK_OF_NOTIFICATION = selecting "delivery_lock_of_notification" columns "
+from delivery d where d.id >= $1 and d.id <= $2 and d.notification_id = $3 order by d.id for no key update";
+    LIST_OF_OWNER = selecting "delivery_list_of_owner" columns "
+from delivery d where d.owner = $1 and d.id < $2 and ($3 = -1 or d.state = $3) and ($4 = '' or d.channel = $4)
+order by d.owner desc, d.id desc limit $5";
+    LIST_OF_ALL = selecting "delivery_list_of_all" columns "
+from delivery d where d.id < $1 and ($2 = -1 or d.state = $2) and ($3 = '' or d.channel = $3) order by d.id desc limit $4";
+    NEXT_DUE = portable "delivery_next_due" "
+select due_ms from delivery where due_ms > $1 order by due_ms limit 1";
+    WITHOUT_EVIDENCE = selecting "delivery_without_evidence" columns "
+from delivery d where d.state = 4 and d.evidence_at_ms is null order by d.id limit $1 for no key update skip locked";
+    STATES = portable "delivery_states" "
+select state, count(*) from delivery where state in (2, 3, 5, 6) group by state";
+    WAITING = portable "delivery_waiting" "
+select count(*), min(due_ms) from (select due_ms from delivery where due_ms <= $1 order by due_ms limit 100000) w";
+}
+
+/// A delivery.
+pub async fn get(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delivery>> {
+    Ok(deliveries(tx, &GET, params![id]).await?.pop())
+}
+
+/// A notification's deliveries, in the order in which its recipients were named.
+pub async fn of_notification(tx: &mut Tx, id: NotificationId) -> Result<Vec<Delivery>> {
+    let params = params![id.delivery(0), id.delivery(PLACES - 1), id];
+    deliveries(tx, &OF_NOTIFICATION, params).await
+}
+
+/// The same, locked.
+pub async fn lock_of_notification(tx: &mut Tx, id: NotificationId) -> Result<Vec<Delivery>> {
+    let params = params![id.delivery(0), id.delivery(PLACES - 1), id];
+    deliveries(tx, &LOCK_OF_NOTIFICATION, params).await
+}
+
+/// Deliveries before this one, newest first, as far as they are wanted.
+pub async fn list(
+    tx: &mut Tx,
+    owner: Option<&str>,
+    before: DeliveryId,
+    state: Option<DeliveryState>,
+    channel: Option<&str>,
+    limit: u64,
+) -> Result<Vec<Delivery>> {
+    let (state, channel) = (state.map_or(-1, DeliveryState::code), channel.unwrap_or_default());
+    match owner {
+        Some(owner) => {
+            let params = params![owner, before, state, channel, limit];
+            deliveries(tx, &LIST_OF_OWNER, params).await
+        }
+        None => deliveries(tx, &LIST_OF_ALL, params![before, state, channel, limit]).await,
+    }
+}
+
+/// When the next delivery falls due after this moment.
+pub async fn next_due(tx: &mut Tx, after: Timestamp) -> Result<Option<Timestamp>> {
+    tx.row_opt(&NEXT_DUE, params![after])
+        .await?
+        .map(|mut row| row.time(0))
+        .transpose()
+}
+
+/// Deliveries that count as sent although no provider said so, locked.
+pub async fn without_evidence(tx: &mut Tx, limit: u64) -> Result<Vec<Delivery>> {
+    deliveries(tx, &WITHOUT_EVIDENCE, params![limit]).await
+}
+
+/// How many deliveries are in each of the states that people may have to look at.
+pub async fn states(tx: &mut Tx) -> Result<Vec<(DeliveryState, u64)>> {
+    let rows = tx.rows(&STATES, &[]).await?;
+    rows.into_iter()
+        .map(|mut row| {
+            let state = DeliveryState::from_code(row.int(0)?).ok_or_else(|| row.inconsistent(0))?;
+            Ok((state, row.count(1)?))
+        })
+        .collect()
+}
+
+/// How many deliveries are due, up to a bound, and since when.
+pub async fn waiting(tx: &mut Tx, now: Timestamp) -> Result<(u64, Option<Timestamp>)> {
+    let mut row = tx.row(&WAITING, params![now]).await?;
+    Ok((row.count(0)?, row.opt_time(1)?))
+}

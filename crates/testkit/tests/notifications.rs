@@ -1,0 +1,286 @@
+//! Notifications: made once, of rising versions, and their status (rules N1 to N3, N8 and N9); what people may do with deliveries.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::time::Duration;
+
+use docket_core::id::{DeliveryId, NotificationId};
+use docket_core::notification::{DeliveryState, NotificationStatus as Status};
+use docket_core::notify::ChannelKind;
+use docket_core::scope::Notifying;
+use docket_engine::{DeliveryFilter, Entry, LogFilter, LogQuery, NewNotification, PauseTarget};
+use docket_testkit::outbox::{Coded as _, FILE, HOOK, MAIL, about};
+use docket_testkit::scripted::Play;
+use docket_testkit::{World, on_both};
+use serde_json::Value;
+
+on_both! {
+    async fn n1_the_same_key_makes_one_notification(world: &World) {
+        let new = about("k1", "CL-1", 1, &[HOOK, FILE]);
+        let first = world.notify(&new).await.unwrap();
+        assert!(!first.duplicate && !first.noop);
+        let again = world.notify(&new).await.unwrap();
+        assert_eq!(again.view.notification.id, first.view.notification.id);
+        assert!(again.duplicate && !again.request_differs);
+        let other = NewNotification { body: "Something else.".to_owned(), ..new };
+        let differs = world.notify(&other).await.unwrap();
+        assert!(differs.duplicate && differs.request_differs);
+        assert_eq!(differs.view.notification.body, "It is good.\n");
+        assert_eq!(world.logged("notification.created").await, 1);
+        assert_eq!(world.number("select count(*) from delivery").await, 2);
+    }
+
+    async fn n1_fifty_creations_at_once_with_one_key_make_one(world: &World) {
+        let calls = (0..50).map(|_| {
+            let engine = world.engine.clone();
+            tokio::spawn(async move {
+                let new = about("k1", "CL-1", 1, &[HOOK]);
+                engine.notification_create(&World::notifying(), &new).await.unwrap()
+            })
+        });
+        let mut made = Vec::new();
+        for call in calls.collect::<Vec<_>>() {
+            made.push(call.await.unwrap());
+        }
+        assert_eq!(made.iter().filter(|made| !made.duplicate).count(), 1);
+        assert!(made.iter().all(|one| one.view.notification.id == made[0].view.notification.id));
+        assert_eq!(world.number("select count(*) from notification").await, 1);
+        assert_eq!(world.number("select count(*) from delivery").await, 1);
+    }
+
+    async fn n2_a_delivery_is_one_row_for_each_subject_recipient_and_version(world: &World) {
+        world.notify(&about("k1", "CL-1", 1, &[HOOK, FILE])).await.unwrap();
+        world.notify(&about("k2", "CL-1", 2, &[HOOK])).await.unwrap();
+        world.notify(&about("k3", "CL-2", 1, &[HOOK])).await.unwrap();
+        assert_eq!(world.number("select count(*) from delivery").await, 4);
+        let twice = "insert into delivery (id, key, notification_id, owner, recipient, required, channel, destination, token, headers,
+                                           body, created_at_ms)
+                     select notification_id, key, notification_id, owner, recipient, required, channel, destination, token, headers,
+                            body, created_at_ms from delivery";
+        assert!(world.execute(twice).await.is_err(), "the database refuses a second row");
+    }
+
+    async fn n3_the_same_version_does_nothing_once_it_succeeded_and_a_rerun_needs_a_higher_one(world: &World) {
+        let first = world.notify(&about("k1", "CL-1", 7, &[HOOK])).await.unwrap();
+        let refused = world.notify(&about("k2", "CL-1", 7, &[HOOK])).await.unwrap_err();
+        assert_eq!(refused.code(), "review_version_not_higher");
+        world.dispatch().await;
+        let again = world.notify(&about("k3", "CL-1", 7, &[HOOK])).await.unwrap();
+        assert!(again.noop && !again.duplicate);
+        assert_eq!(again.view.notification.id, first.view.notification.id);
+        assert_eq!(again.view.status, Status::Succeeded);
+        let lower = world.notify(&about("k4", "CL-1", 6, &[HOOK])).await.unwrap_err();
+        assert_eq!(lower.code(), "review_version_not_higher");
+        let higher = world.notify(&about("k5", "CL-1", 8, &[HOOK])).await.unwrap();
+        assert!(!higher.noop && higher.view.notification.id != first.view.notification.id);
+        world.dispatch().await;
+        assert_eq!(world.providers.webhook.told(HOOK), 2);
+    }
+
+    async fn n3_of_versions_made_at_once_none_follows_a_higher_one(world: &World) {
+        let calls = (0..20).map(|n| {
+            let engine = world.engine.clone();
+            tokio::spawn(async move {
+                let new = about(&format!("k{n}"), "CL-1", n * 7 % 20, &[HOOK]);
+                engine.notification_create(&World::notifying(), &new).await
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap().ok();
+        }
+        let filter = LogFilter { action: Some("notification.created".to_owned()), ..LogFilter::default() };
+        let query = LogQuery { filter, limit: 200, ..LogQuery::default() };
+        let mut entries = world.engine.log_of_all(&World::operator(), None, query).await.unwrap().entries;
+        // Entries are numbered while the subject is held.
+        entries.sort_by_key(|entry| entry.position.id);
+        let version = |entry: &Entry| {
+            let details: Value = serde_json::from_str(entry.details.as_deref().unwrap()).unwrap();
+            details["reviewVersion"].as_i64().unwrap()
+        };
+        let versions: Vec<i64> = entries.iter().map(version).collect();
+        assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
+        assert_eq!(versions.last(), Some(&19));
+        assert_eq!(world.number("select review_version from notification_subject").await, 19);
+    }
+
+    async fn n9_the_whole_succeeds_when_all_required_recipients_were_told(world: &World) {
+        world.providers.file.plays([Play::Refuse]);
+        world.providers.email.plays([Play::NotNow(None)]);
+        let mut new = about("k1", "CL-1", 1, &[HOOK, MAIL]);
+        new.optional_recipients = vec![FILE.to_owned()];
+        let made = world.notify(&new).await.unwrap();
+        assert_eq!(made.view.status, Status::Pending);
+        let id = made.view.notification.id;
+        world.dispatch().await;
+        assert_eq!(world.whole(id.delivery(0)).await, Status::RetryableFailed);
+        world.dispatch_after(2_000).await;
+        assert_eq!(world.whole(id.delivery(0)).await, Status::Succeeded);
+        let states: Vec<_> = world
+            .engine
+            .notification_deliveries(&World::notifying(), id)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|view| (view.delivery.recipient, view.delivery.course.state))
+            .collect();
+        assert_eq!(
+            states,
+            [
+                (HOOK.to_owned(), DeliveryState::Sent),
+                (MAIL.to_owned(), DeliveryState::Sent),
+                (FILE.to_owned(), DeliveryState::Failed),
+            ]
+        );
+    }
+
+    async fn n8_transient_failures_wait_and_permanent_ones_are_for_a_person(world: &World) {
+        let asked_for = Duration::from_secs(120);
+        world.providers.webhook.plays([Play::NotNow(None), Play::NotNow(Some(asked_for)), Play::Refuse]);
+        let id = world.deliver("CL-1", HOOK).await;
+        world.dispatch().await;
+        let wait = |view: docket_engine::DeliveryView| view.delivery.course.due.unwrap().since(world.engine.now());
+        assert!((500..=1_000).contains(&wait(world.delivery(id).await)));
+        world.dispatch_after(1_000).await;
+        assert_eq!(wait(world.delivery(id).await), 120_000, "Retry-After is heeded");
+        world.dispatch_after(119_999).await;
+        assert_eq!(world.tries(id).await.len(), 2);
+        world.dispatch_after(1).await;
+        let view = world.delivery(id).await;
+        assert_eq!(view.delivery.course.state, DeliveryState::Failed);
+        assert_eq!(view.delivery.course.problem.as_deref(), Some("550 no such recipient"));
+        assert_eq!(world.tries(id).await, ["send transient", "send transient", "send permanent"]);
+        assert_eq!(world.whole(id).await, Status::Failed);
+        world.dispatch_after(86_400_000).await;
+        assert_eq!(world.providers.webhook.ledger(), []);
+    }
+
+    async fn n8_tries_end(world: &World) {
+        world.providers.webhook.plays(vec![Play::NotNow(None); 20]);
+        let id = world.deliver("CL-1", HOOK).await;
+        for _ in 0..20 {
+            world.dispatch_after(3_600_000).await;
+        }
+        assert_eq!(world.delivery_state(id).await, "failed");
+        assert_eq!(world.tries(id).await.len(), 20);
+    }
+
+    async fn a_resend_is_explicit_under_another_token_and_once_for_each_nonce(world: &World) {
+        let id = world.deliver("CL-1", HOOK).await;
+        let who = World::notifying();
+        assert_eq!(
+            world.engine.delivery_resend(&who, id, "again").await.unwrap_err().code(),
+            "conflict",
+            "it is sent by itself"
+        );
+        world.dispatch().await;
+        let first = world.delivery(id).await.delivery;
+        for _ in 0..3 {
+            world.engine.delivery_resend(&who, id, "again").await.unwrap();
+            world.dispatch().await;
+        }
+        let view = world.delivery(id).await;
+        assert_ne!(view.delivery.token, first.token);
+        let tokens: Vec<_> = world.providers.webhook.ledger().into_iter().map(|got| got.token).collect();
+        assert_eq!(tokens, [first.token, view.delivery.token]);
+        assert_eq!(world.logged("delivery.resent").await, 1);
+        assert!(world.engine.delivery_resend(&who, id, "").await.is_err());
+    }
+
+    async fn a_cancelled_delivery_is_not_sent(world: &World) {
+        let id = world.deliver("CL-1", HOOK).await;
+        let who = World::notifying();
+        world.engine.delivery_cancel(&who, id).await.unwrap();
+        world.dispatch().await;
+        assert_eq!(world.delivery_state(id).await, "cancelled");
+        assert_eq!(world.whole(id).await, Status::Cancelled);
+        assert_eq!(world.providers.webhook.ledger(), []);
+        let sent = world.deliver("CL-2", HOOK).await;
+        world.dispatch().await;
+        assert!(world.engine.delivery_cancel(&who, sent).await.is_err());
+    }
+
+    async fn a_paused_channel_sends_nothing_and_goes_on_when_the_pause_is_lifted(world: &World) {
+        let pause = PauseTarget::Channel(ChannelKind::Webhook);
+        let pause = world.engine.pause(&World::operator(), pause, "receiver moves").await.unwrap();
+        let (hook, file) = (world.deliver("CL-1", HOOK).await, world.deliver("CL-2", FILE).await);
+        world.dispatch().await;
+        assert_eq!(world.delivery_state(hook).await, "pending");
+        assert_eq!(world.delivery_state(file).await, "sent");
+        world.engine.resume(&World::operator(), pause).await.unwrap();
+        world.dispatch().await;
+        assert_eq!(world.delivery_state(hook).await, "sent");
+    }
+
+    async fn a_tenant_sees_its_own_notifications_only(world: &World) {
+        let of = |tenant: &str| Notifying::of(&World::scope(tenant));
+        let new = about("k1", "CL-1", 1, &[HOOK]);
+        let acme = world.engine.notification_create(&of("acme"), &new).await.unwrap();
+        let globex = world.engine.notification_create(&of("globex"), &new).await.unwrap();
+        assert_ne!(acme.view.notification.id, globex.view.notification.id, "keys and subjects are the tenant's own");
+        let id = acme.view.notification.id;
+        let engine = &world.engine;
+        assert!(engine.notification(&of("acme"), id).await.is_ok());
+        for refused in [
+            engine.notification(&of("globex"), id).await.map(drop),
+            engine.notification_deliveries(&of("globex"), id).await.map(drop),
+            engine.delivery(&of("globex"), id.delivery(0)).await.map(drop),
+            engine.delivery_cancel(&of("globex"), id.delivery(0)).await.map(drop),
+            engine.delivery_reconcile(&of("globex"), id.delivery(0)).await.map(drop),
+            engine.delivery_resend(&of("globex"), id.delivery(0), "n").await.map(drop),
+        ] {
+            assert_eq!(refused.unwrap_err().code(), "not_found");
+        }
+        let (last, any) = (NotificationId::last(), DeliveryFilter::default());
+        for (who, count) in [(of("acme"), 1), (of("initech"), 0), (World::notifying(), 2)] {
+            let page = engine.notifications(&who, None, last, 10).await.unwrap();
+            assert_eq!(page.items.len(), count);
+            let page = engine.deliveries(&who, any.clone(), DeliveryId::last(), 10).await.unwrap();
+            assert_eq!(page.items.len(), count);
+        }
+    }
+
+    async fn deliveries_are_listed_by_state_and_channel(world: &World) {
+        world.providers.webhook.plays([Play::Refuse]);
+        for n in 0..5 {
+            world.deliver(&format!("CL-{n}"), HOOK).await;
+        }
+        world.deliver("CL-9", FILE).await;
+        world.dispatch().await;
+        let list = async |state: Option<DeliveryState>, channel: Option<&str>| {
+            let filter = DeliveryFilter { state, channel: channel.map(str::to_owned) };
+            let page = world.engine.deliveries(&World::notifying(), filter, DeliveryId::last(), 3).await.unwrap();
+            (page.items.len(), page.next.is_some())
+        };
+        assert_eq!(list(None, None).await, (3, true));
+        assert_eq!(list(Some(DeliveryState::Failed), None).await, (1, false));
+        assert_eq!(list(Some(DeliveryState::Sent), Some("webhook")).await, (3, true));
+        assert_eq!(list(None, Some("file")).await, (1, false));
+        assert_eq!(list(None, Some("email")).await, (0, false));
+    }
+
+    async fn what_cannot_be_told_is_refused_and_nothing_is_written(world: &World) {
+        let good = about("k1", "CL-1", 1, &[HOOK]);
+        let many: Vec<String> = (0..10_000).map(|n| format!("email:a{n}@example.com")).collect();
+        for (bad, code) in [
+            (NewNotification { recipients: vec![], ..good.clone() }, "validation_failed"),
+            (NewNotification { recipients: many, ..good.clone() }, "validation_failed"),
+            (NewNotification { recipients: vec!["pigeon:x".to_owned()], ..good.clone() }, "validation_failed"),
+            (NewNotification { recipients: vec![HOOK.to_owned(), HOOK.to_owned()], ..good.clone() }, "validation_failed"),
+            (NewNotification { idempotency_key: String::new(), ..good.clone() }, "validation_failed"),
+            (NewNotification { changelist_id: String::new(), ..good.clone() }, "validation_failed"),
+            (NewNotification { review_version: -1, ..good.clone() }, "validation_failed"),
+            (NewNotification { subject: "a\r\nBcc: b".to_owned(), ..good.clone() }, "validation_failed"),
+            (NewNotification { body: "x".repeat(1 << 20), ..good.clone() }, "payload_too_large"),
+        ] {
+            let refused = world.notify(&bad).await.unwrap_err();
+            assert_eq!(refused.code(), code, "{refused}");
+        }
+        assert_eq!(world.number("select count(*) from notification").await, 0);
+        let large = NewNotification {
+            recipients: (0..1_000).map(|n| format!("email:a{n}@example.com")).collect(),
+            body: "x".repeat(100_000),
+            ..good
+        };
+        assert_eq!(world.notify(&large).await.unwrap_err().code(), "payload_too_large");
+    }
+}
