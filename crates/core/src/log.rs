@@ -127,6 +127,8 @@ pub enum Action {
     DeliveryReconciled,
     DeliveryResent,
     DeliveryCancelled,
+    RecipientStopped,
+    RecipientResumed,
 }
 
 impl Action {
@@ -187,6 +189,8 @@ impl Action {
             Self::DeliveryReconciled => "delivery.reconciled",
             Self::DeliveryResent => "delivery.resent",
             Self::DeliveryCancelled => "delivery.cancelled",
+            Self::RecipientStopped => "recipient.stopped",
+            Self::RecipientResumed => "recipient.resumed",
         }
     }
 }

@@ -2,6 +2,7 @@
 //! The only label that is not a constant is the name of a pipeline that exists.
 
 use docket_core::notification::DeliveryState;
+use docket_core::notify::OnUnknown;
 use docket_core::review::Outcome;
 use docket_core::{Refusal, Refused};
 
@@ -84,6 +85,15 @@ pub(crate) fn notifications_created(notifications: usize) {
 pub(crate) fn taken(batch: &TakenBatch) {
     if batch.in_doubt > 0 {
         metrics::counter!("docket_delivery_in_doubt_total").increment(batch.in_doubt as u64);
+    }
+    for (policy, deliveries) in [
+        (OnUnknown::Hold, batch.held),
+        (OnUnknown::Resend, batch.sent_anyway),
+    ] {
+        if deliveries > 0 {
+            metrics::counter!("docket_delivery_policy_total", "policy" => policy.as_str())
+                .increment(deliveries as u64);
+        }
     }
 }
 

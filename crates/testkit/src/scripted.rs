@@ -25,6 +25,8 @@ pub enum Play {
     NotNow(Option<Duration>),
     /// Never takes it.
     Refuse,
+    /// Never takes it, nor anything else.
+    Gone,
     /// Takes it and never answers.
     AcceptAndHang,
 }
@@ -206,6 +208,10 @@ impl Channel for Provider {
                 Play::Refuse => Sent::Permanent {
                     gone: false,
                     words: words("550 no such recipient"),
+                },
+                Play::Gone => Sent::Permanent {
+                    gone: true,
+                    words: words("410 gone"),
                 },
                 Play::AcceptAndHang => std::future::pending().await,
             }

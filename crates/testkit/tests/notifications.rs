@@ -154,6 +154,31 @@ on_both! {
         assert_eq!(world.providers.webhook.ledger(), []);
     }
 
+    async fn a_recipient_that_wants_nothing_more_is_sent_nothing_more_until_a_person_tries_it(world: &World) {
+        world.providers.webhook.plays([Play::Gone]);
+        let first = world.deliver("CL-1", HOOK).await;
+        world.dispatch().await;
+        assert_eq!(world.delivery_state(first).await, "failed");
+        assert_eq!(world.logged("recipient.stopped").await, 1);
+        let second = world.deliver("CL-2", HOOK).await;
+        world.dispatch().await;
+        assert_eq!(world.delivery_state(second).await, "failed");
+        assert_eq!(world.tries(second).await, Vec::<String>::new(), "it was not even tried");
+        let problem = world.delivery(second).await.delivery.course.problem.unwrap();
+        assert!(problem.contains("410 gone"), "{problem}");
+        // Still gone, and then not.
+        world.providers.webhook.plays([Play::Gone]);
+        for (nonce, state) in [("n1", "failed"), ("n2", "sent")] {
+            world.engine.delivery_resend(&World::notifying(), second, nonce).await.unwrap();
+            world.dispatch().await;
+            assert_eq!(world.delivery_state(second).await, state);
+        }
+        assert_eq!(world.logged("recipient.resumed").await, 1);
+        let third = world.deliver("CL-3", HOOK).await;
+        world.dispatch().await;
+        assert_eq!(world.delivery_state(third).await, "sent");
+    }
+
     async fn n8_tries_end(world: &World) {
         world.providers.webhook.plays(vec![Play::NotNow(None); 20]);
         let id = world.deliver("CL-1", HOOK).await;

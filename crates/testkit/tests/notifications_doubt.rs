@@ -6,7 +6,7 @@ use docket_core::notification::{DeliveryState, NotificationStatus as Status};
 use docket_core::notify::{ChannelKind, OnUnknown};
 use docket_engine::PauseTarget;
 use docket_notify::{Abilities, Channel as _};
-use docket_testkit::outbox::{FILE, HOOK, MAIL};
+use docket_testkit::outbox::{Coded as _, FILE, HOOK, MAIL};
 use docket_testkit::scripted::{Play, Say};
 use docket_testkit::{World, WorldConfig, on_both};
 
@@ -152,6 +152,21 @@ on_both! {
         assert_eq!(world.providers.email.told(MAIL), 2, "that is the risk of the policy");
         let said = "select count(*) from log where action = 'delivery.sending' and details like '%\"mayRepeat\":true%'";
         assert_eq!(world.number(said).await, 1, "and it is not silent");
+    }
+
+    async fn n7_what_cannot_be_asked_is_not_asked_and_not_sent_again_by_asking(world: &World) {
+        let can = Abilities { on_unknown: OnUnknown::Resend, ..world.providers.email.abilities() };
+        world.providers.email.can(can);
+        let id = world.deliver("CL-1", MAIL).await;
+        world.dispatch().await;
+        let refused = world.engine.delivery_reconcile(&World::notifying(), id).await.unwrap_err();
+        assert_eq!(refused.code(), "conflict");
+        // Marked by nobody's word: a person has to say, whatever the policy for lost answers is.
+        world.execute("update delivery set evidence_at_ms = null").await.unwrap();
+        world.engine.reconciler_run_once().await.unwrap();
+        world.dispatch().await;
+        assert_eq!(world.delivery_state(id).await, "held");
+        assert_eq!(world.providers.email.told(MAIL), 1);
     }
 
     async fn n6_a_provider_that_takes_a_token_once_is_sent_it_again_within_its_time_only(world: &World) {

@@ -7,7 +7,8 @@ use docket_core::id::{ItemId, ReviewId};
 use docket_core::review::Outcome;
 use docket_engine::CollectionSettings;
 use docket_testkit::desk::{correction, decision, reviewer, said};
-use docket_testkit::outbox::{Coded as _, FILE, HOOK};
+use docket_testkit::outbox::{Coded as _, FILE, HOOK, MAIL};
+use docket_testkit::scripted::Play;
 use docket_testkit::{World, names, on_both};
 use serde_json::{Value, json};
 
@@ -46,6 +47,20 @@ fn said_to(world: &World, n: usize) -> String {
 }
 
 on_both! {
+    async fn n6_a_collection_has_its_own_policy_for_what_nobody_can_tell(world: &World) {
+        let rule = json!({ "recipients": [MAIL], "on": ["approved"], "onUnknown": "resend" });
+        let (_, review) = desk(world, rule).await;
+        world.providers.email.plays([Play::AcceptInSilence, Play::Accept, Play::AcceptInSilence]);
+        world.decide("acme", "ann", decision(review, Outcome::Approved)).await.unwrap();
+        world.dispatch_after(10_001).await;
+        world.dispatch_after(60_000).await;
+        assert_eq!(world.providers.email.told(MAIL), 2, "sent again, as the collection has it");
+        let held = world.deliver("CL-1", MAIL).await;
+        world.dispatch().await;
+        world.dispatch_after(60_000).await;
+        assert_eq!(world.delivery_state(held).await, "held", "as the channel has it");
+    }
+
     async fn n11_a_decision_makes_its_notification_and_sends_it_when_it_can_no_longer_be_taken_back(world: &World) {
         let rule = json!({ "recipients": [HOOK, FILE], "on": ["approved"] });
         let (item, review) = desk(world, rule).await;

@@ -1,6 +1,7 @@
 //! Collections: sets of items of one tenant that share a review policy.
 
 use docket_core::name::ReviewerId;
+use docket_core::notify::OnUnknown;
 use docket_core::review as core;
 use docket_core::{Refusal, Refused};
 use serde::{Deserialize, Serialize};
@@ -215,6 +216,11 @@ pub struct NotifyPolicy {
     /// About which outcomes.
     #[cfg_attr(feature = "openapi", schema(max_items = 3))]
     pub on: Vec<ReviewOutcome>,
+    /// What becomes of a message of which nobody can tell whether it was sent, and whose channel can neither be asked nor recognises a
+    /// repeat: `hold` for a person, or `resend`, which may tell somebody twice. As the channel is configured where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::OnUnknown>))]
+    pub on_unknown: Option<OnUnknown>,
     /// A template of the subject, with `item`, `outcome`, `reason`, `decidedBy` and `corrections` in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(max_length = 4_096))]

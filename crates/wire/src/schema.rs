@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use docket_core::item::ItemStatus as CoreItemStatus;
 use docket_core::name::{NAME_MAX, TEXT_MAX};
 use docket_core::notification::DeliveryState;
-use docket_core::notify::ChannelKind;
+use docket_core::notify::{self, ChannelKind};
 use docket_core::review::{REASON_MAX, ReviewState};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
@@ -132,6 +132,9 @@ schemas! {
     /// Where a delivery stands.
     DeliveryStatus = words(DeliveryState::ALL.map(DeliveryState::as_str))
         .description(Some("Where a delivery stands."));
+    /// What becomes of what nobody can tell.
+    OnUnknown = words([notify::OnUnknown::Hold, notify::OnUnknown::Resend].map(notify::OnUnknown::as_str))
+        .description(Some("What becomes of a message of which nobody can tell whether it was sent."));
     /// A channel.
     ChannelName = words(ChannelKind::ALL.map(ChannelKind::as_str))
         .description(Some("A way to tell somebody."));

@@ -14,6 +14,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use docket_core::Timestamp;
 use docket_core::notification::DeliveryState;
+use docket_core::notify::OnUnknown;
 use docket_core::review::Outcome;
 use docket_engine::{EmptyReason, Engine, OutboxDepth, ReviewDepth};
 use docket_server::Observed;
@@ -72,6 +73,9 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
     counter!("docket_jobs_completed_total").absolute(0);
     counter!("docket_notifications_created_total").absolute(0);
     counter!("docket_delivery_in_doubt_total").absolute(0);
+    for policy in [OnUnknown::Hold, OnUnknown::Resend] {
+        counter!("docket_delivery_policy_total", "policy" => policy.as_str()).absolute(0);
+    }
     for alert in ["held", "failed", "no_evidence", "not_there"] {
         counter!("docket_delivery_alerts_total", "alert" => alert).absolute(0);
     }
@@ -192,6 +196,10 @@ fn describe_outbox() {
         "Sends without a recorded outcome that this server found."
     );
     describe_counter!(
+        "docket_delivery_policy_total",
+        "Deliveries of which nobody could tell whether they were sent, by what the policy made of them."
+    );
+    describe_counter!(
         "docket_delivery_alerts_total",
         "What a person should hear of, by what it is."
     );
@@ -205,12 +213,7 @@ fn describe_outbox() {
 /// Tells what waits in the outbox.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
 fn tell_outbox(depth: &OutboxDepth, now: Timestamp) {
-    for state in [
-        DeliveryState::Unknown,
-        DeliveryState::Held,
-        DeliveryState::Failed,
-        DeliveryState::Reconciling,
-    ] {
+    for state in DeliveryState::ALL.into_iter().filter(|state| state.is_for_people()) {
         let count = depth.states.iter().find(|(known, _)| *known == state);
         let count = count.map_or(0, |(_, count)| *count);
         gauge!("docket_deliveries", "status" => state.as_str()).set(count as f64);

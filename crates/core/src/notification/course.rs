@@ -58,6 +58,8 @@ pub enum Step {
     Skip,
     /// Commit the intent and send.
     Send,
+    /// The same, although it may have been sent and nobody can tell: the policy says so.
+    SendAnyway,
     /// Ask the provider what it knows of the token.
     LookUp,
     /// Not before this moment.
@@ -187,7 +189,9 @@ impl Course {
         });
         match ability.on_unknown {
             _ if is_deduped => Step::Send,
-            OnUnknown::Resend => Step::Send,
+            // Somebody wants to know, which is no wish to send.
+            _ if self.state == State::Reconciling => Step::Hold,
+            OnUnknown::Resend => Step::SendAnyway,
             OnUnknown::Hold => Step::Hold,
         }
     }
@@ -208,7 +212,7 @@ impl Course {
             Step::Skip => self.due = None,
             Step::Wait(until) => self.due = Some(until),
             Step::Hold => (self.state, self.due) = (State::Held, None),
-            Step::Send => {
+            Step::Send | Step::SendAnyway => {
                 self.hold(now, lease_ms);
                 self.state = State::Sending;
                 self.attempts = self.attempts.saturating_add(1);
@@ -313,6 +317,12 @@ impl Course {
             true => (self.state, self.due) = (State::Unknown, Some(now)),
             false => (self.state, self.due) = (State::Failed, None),
         }
+    }
+
+    /// It is not sent: its recipient has said that it wants nothing more.
+    pub fn unwanted(&mut self, words: &str) {
+        (self.state, self.due) = (State::Failed, None);
+        self.problem = Some(words.to_owned());
     }
 
     /// It counts as sent, or nobody knows, and the provider is to be asked (rule N7).

@@ -80,7 +80,7 @@ fn a_send_that_may_have_happened_is_asked_about_and_never_blindly_resent() {
         (DEDUPES, later, Step::Send),
         (DEDUPES, much_later, Step::Hold),
         (NEITHER, later, Step::Hold),
-        (NEITHER_RESENDS, later, Step::Send),
+        (NEITHER_RESENDS, later, Step::SendAnyway),
     ] {
         // However the doubt came about: a lease that ran out, an answer that was none, an id without a moment.
         let with_id_only = Course {
@@ -93,6 +93,19 @@ fn a_send_that_may_have_happened_is_asked_about_and_never_blindly_resent() {
             assert_eq!(course.step(&ability, at), step, "{course:?}");
         }
     }
+}
+
+#[test]
+fn a_wish_to_know_sends_nothing_that_may_arrive_twice() {
+    let mut asked = told();
+    asked.reconcile(NOW).unwrap();
+    assert_eq!(asked.step(&NEITHER_RESENDS, NOW), Step::Hold);
+    assert_eq!(asked.step(&NEITHER, NOW), Step::Hold);
+    assert_eq!(
+        asked.step(&DEDUPES, NOW),
+        Step::Send,
+        "the same token has one effect"
+    );
 }
 
 #[test]

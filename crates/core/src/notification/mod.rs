@@ -79,6 +79,14 @@ impl DeliveryState {
         Self::ALL.into_iter().find(|state| state.code() == code)
     }
 
+    /// Whether somebody may have to look at it.
+    pub const fn is_for_people(self) -> bool {
+        matches!(
+            self,
+            Self::Unknown | Self::Held | Self::Failed | Self::Reconciling
+        )
+    }
+
     /// Its word.
     pub const fn as_str(self) -> &'static str {
         match self {

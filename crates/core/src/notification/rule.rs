@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::read_recipients;
-use crate::notify::{BODY_MAX, Recipient};
+use crate::notify::{BODY_MAX, OnUnknown, Recipient};
 use crate::refusal::{Refusal, Refused};
 use crate::review::Outcome;
 
@@ -21,6 +21,9 @@ pub struct NotifyRule {
     pub recipients: Vec<String>,
     /// Of which outcomes.
     pub on: Vec<Outcome>,
+    /// What becomes of a message of which nobody can tell whether it was sent; none: as the channel has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_unknown: Option<OnUnknown>,
     /// A template of the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,

@@ -32,4 +32,11 @@ impl OnUnknown {
             Self::Resend => "resend",
         }
     }
+
+    /// Read back from storage.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Hold, Self::Resend]
+            .into_iter()
+            .find(|policy| policy.as_str() == word)
+    }
 }

@@ -82,6 +82,7 @@ pub(crate) async fn alert_in(
         actor: DISPATCHER,
         item: None,
         not_before: now,
+        on_unknown: None,
         now,
     };
     let mut writes = Creations::default();

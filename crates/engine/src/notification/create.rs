@@ -47,6 +47,7 @@ impl Engine {
             actor: who.actor().as_str(),
             item: None,
             not_before: now,
+            on_unknown: None,
             now,
         };
         let outbox = &self.kernel.config.outbox;

@@ -99,6 +99,7 @@ pub(crate) async fn follow(
             actor: told.actor,
             item: Some(review.item),
             not_before: undo_until.plus_ms(1),
+            on_unknown: rule.on_unknown,
             now: told.now,
         };
         let prepared = prepare(&kernel.config.outbox, kernel.random.as_ref(), &terms, &new)?;

@@ -8,12 +8,13 @@ use docket_core::name::check_name;
 use docket_core::notification::delivery_token;
 use docket_core::notify::Recipient;
 use docket_core::scope::Notifying;
-use docket_core::{Refusal, Timestamp};
+use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::delivery::{self, Delivery};
 use docket_store::table::{delivery_attempt, log, notification};
 use docket_store::{Hint, Result, Tx};
 use serde_json::json;
 
+use super::config::{OutboxConfig, ability};
 use super::entry;
 use super::prepare::{message_of, render};
 use super::view::{DeliveryView, no_delivery};
@@ -77,6 +78,7 @@ async fn change(
     let was = delivery.course.clone();
     let action = match wish {
         Wish::Reconcile => {
+            can_be_settled(&kernel.config.outbox, &delivery)?;
             delivery.course.reconcile(now)?;
             Action::DeliveryReconciling
         }
@@ -101,6 +103,28 @@ async fn change(
     });
     let entry = entry(action, who.actor().as_str(), &delivery, details);
     log::append(tx, &entry, now).await
+}
+
+/// Asking has to lead somewhere: the provider can tell, or takes what nobody vouched for once more and only once.
+fn can_be_settled(outbox: &OutboxConfig, delivery: &Delivery) -> Refused<()> {
+    let Some(ability) = outbox
+        .channel(&delivery.channel)
+        .map(|channel| ability(channel.as_ref()))
+    else {
+        let problem = format!("this server has no channel '{}'", delivery.channel);
+        return Err(Refusal::Conflict { problem });
+    };
+    let has_evidence = delivery.course.evidence_at.is_some();
+    match ability.lookup_lag_ms.is_some() || (ability.dedupe_ms.is_some() && !has_evidence) {
+        true => Ok(()),
+        false => Err(Refusal::Conflict {
+            problem: match has_evidence {
+                true => "this channel cannot be asked, and its provider said that it took the message; a resend sends it once more",
+                false => "this channel cannot be asked; resend the delivery, or cancel it",
+            }
+            .to_owned(),
+        }),
+    }
 }
 
 /// Makes it a delivery under another token; whether this nonce is new.

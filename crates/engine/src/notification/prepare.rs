@@ -5,7 +5,7 @@ use docket_core::content::Digest;
 use docket_core::id::{ItemId, NotificationId};
 use docket_core::name::{TEXT_MAX, check_text};
 use docket_core::notification::{delivery_token, destination, read_recipients};
-use docket_core::notify::{DeliveryToken, Message, Recipient};
+use docket_core::notify::{DeliveryToken, Message, OnUnknown, Recipient};
 use docket_core::random::Random;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_notify::Frozen;
@@ -67,6 +67,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) actor: &'a str,
     pub(crate) item: Option<ItemId>,
     pub(crate) not_before: Timestamp,
+    /// What becomes of what nobody can tell; none: as the channel has it.
+    pub(crate) on_unknown: Option<OnUnknown>,
     pub(crate) now: Timestamp,
 }
 
@@ -128,6 +130,7 @@ pub(crate) fn prepare(
             owner: terms.owner.to_owned(),
             item: terms.item,
             created_at: terms.now,
+            on_unknown: terms.on_unknown,
         },
         deliveries,
     })

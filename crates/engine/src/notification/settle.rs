@@ -13,6 +13,7 @@ use docket_store::table::delivery::{self, Delivery};
 use docket_store::table::delivery_attempt::{self, DeliveryAttempt};
 use docket_store::table::log::NewEntry;
 use docket_store::table::record::record;
+use docket_store::table::stopped_recipient;
 use docket_store::{Result, Tx};
 use serde_json::json;
 
@@ -75,6 +76,7 @@ async fn settle_batch(
         if let Some(alert) = alert_of(&before, delivery) {
             alert_in(tx, kernel, delivery, alert, now).await?;
         }
+        heed(tx, delivery, &ended.outcome, now, &mut log).await?;
         results.push(Ok(delivery.course.state));
         changed.push(ended.id);
     }
@@ -117,6 +119,31 @@ fn turn(kernel: &Kernel, delivery: &mut Delivery, outcome: &Outcome, now: Timest
     if delivery.course.state != State::Sent {
         delivery.course.problem = Some(outcome.words().to_owned());
     }
+}
+
+/// A recipient that wants nothing more is stopped; one that a person tried again, and that took it, no longer is.
+async fn heed(
+    tx: &mut Tx,
+    delivery: &Delivery,
+    outcome: &Outcome,
+    now: Timestamp,
+    log: &mut Vec<NewEntry>,
+) -> Result<()> {
+    let (owner, recipient) = (&delivery.owner, &delivery.recipient);
+    let changed = match outcome {
+        Outcome::Sent(Sent::Permanent { gone: true, words }) => {
+            let is_new = stopped_recipient::insert(tx, owner, recipient, words.as_str(), now).await?;
+            is_new.then_some(Action::RecipientStopped)
+        }
+        Outcome::Sent(Sent::Accepted { .. }) if !delivery.nonce.is_empty() => {
+            let was_stopped = stopped_recipient::delete(tx, owner, recipient).await?;
+            was_stopped.then_some(Action::RecipientResumed)
+        }
+        _ => None,
+    };
+    let details = json!({ "words": outcome.words() });
+    log.extend(changed.map(|action| entry(action, DISPATCHER, delivery, details)));
+    Ok(())
 }
 
 /// What the log says of it.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use docket_core::Timestamp;
 use docket_core::log::Action;
 use docket_core::notification::{Ability, DeliveryState as State, Step};
-use docket_store::table::delivery::{self, Delivery, FrozenRow};
+use docket_store::table::delivery::{self, Delivery, DueDelivery, FrozenRow};
 use docket_store::table::delivery_attempt::{self, DeliveryAttempt};
 use docket_store::table::log::NewEntry;
 use docket_store::table::pause::{self, PauseScope};
@@ -53,6 +53,8 @@ pub(crate) struct TakenBatch {
     pub(crate) left: usize,
     /// How many ended up with a person.
     pub(crate) held: usize,
+    /// How many are sent although they may have been sent before, by policy.
+    pub(crate) sent_anyway: usize,
     /// How many sends had no recorded outcome.
     pub(crate) in_doubt: usize,
 }
@@ -80,22 +82,28 @@ pub(crate) async fn take_batch(
         ..Taking::default()
     };
     taking.batch.found = due.len();
-    for (delivery, frozen) in due {
-        match taking.has_room(kernel, &delivery) {
-            Some(ability) => taking.take(kernel, delivery, frozen, &ability, now),
+    for due in due {
+        if let Some(words) = unwanted(&due) {
+            taking.refuse(due.delivery, &words);
+            continue;
+        }
+        match taking.has_room(kernel, &due.delivery) {
+            Some(ability) => {
+                let ability = due.delivery.ability(ability);
+                taking.take(kernel, due, &ability, now);
+            }
             None => taking.batch.left += 1,
         }
     }
     delivery::put(tx, &taking.put.iter().collect::<Vec<_>>()).await?;
     delivery_attempt::insert(tx, &taking.attempts).await?;
     record(tx, &taking.log, &[], now).await?;
-    for delivery in taking
-        .put
-        .iter()
-        .filter(|delivery| delivery.course.state == State::Held)
-    {
-        taking.batch.held += 1;
-        alert_in(tx, kernel, delivery, Alert::Held, now).await?;
+    for delivery in &taking.put {
+        match delivery.course.state {
+            State::Held => alert_in(tx, kernel, delivery, Alert::Held, now).await?,
+            State::Failed => alert_in(tx, kernel, delivery, Alert::Failed, now).await?,
+            _ => {}
+        }
     }
     Ok(taking.batch)
 }
@@ -115,6 +123,19 @@ async fn open_channels(tx: &mut Tx, room: &Room) -> Result<Vec<String>> {
         .iter()
         .filter(|(channel, (_, room))| *room > 0 && !is_paused(channel));
     Ok(open.map(|(channel, _)| channel.clone()).collect())
+}
+
+/// Why a delivery is not sent although it is due: its recipient wants nothing more, and no person has said that it is to be sent all the
+/// same. What may have been sent already is asked about first.
+fn unwanted(due: &DueDelivery) -> Option<String> {
+    let delivery = &due.delivery;
+    if !delivery.nonce.is_empty() || delivery.course.has_trace() {
+        return None;
+    }
+    let said = due.stopped.as_ref()?;
+    Some(format!(
+        "the recipient wants nothing more (\"{said}\"); a resend tries it again, and lifts this when it is taken"
+    ))
 }
 
 fn is_full(kernel: &Kernel, destination: &str, n: usize) -> bool {
@@ -145,15 +166,20 @@ impl Taking {
         (*left > 0 && !is_full(kernel, &delivery.destination, on_its_way)).then_some(*ability)
     }
 
+    /// Fails a delivery unsent.
+    fn refuse(&mut self, mut delivery: Delivery, words: &str) {
+        delivery.course.unwanted(words);
+        let details = json!({ "attempt": delivery.course.attempts, "words": words });
+        self.log
+            .push(entry(Action::DeliveryFailed, DISPATCHER, &delivery, details));
+        self.put.push(delivery);
+    }
+
     /// Takes the next step with a delivery.
-    fn take(
-        &mut self,
-        kernel: &Kernel,
-        mut delivery: Delivery,
-        frozen: FrozenRow,
-        ability: &Ability,
-        now: Timestamp,
-    ) {
+    fn take(&mut self, kernel: &Kernel, due: DueDelivery, ability: &Ability, now: Timestamp) {
+        let DueDelivery {
+            mut delivery, frozen, ..
+        } = due;
         if delivery.course.run_out() {
             self.batch.in_doubt += 1;
             self.attempts.push(lost_attempt(&delivery));
@@ -165,10 +191,17 @@ impl Taking {
         delivery.course.take(step, now, kernel.config.outbox.lease_ms);
         match step {
             Step::Send => self.log.push(sending_entry(&delivery)),
-            Step::Hold => self.log.push(held_entry(&delivery)),
+            Step::SendAnyway => {
+                self.batch.sent_anyway += 1;
+                self.log.push(sending_entry(&delivery));
+            }
+            Step::Hold => {
+                self.batch.held += 1;
+                self.log.push(held_entry(&delivery));
+            }
             Step::Skip | Step::LookUp | Step::Wait(_) => {}
         }
-        if matches!(step, Step::Send | Step::LookUp) {
+        if matches!(step, Step::Send | Step::SendAnyway | Step::LookUp) {
             *self
                 .room
                 .in_flight

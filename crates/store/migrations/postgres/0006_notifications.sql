@@ -54,7 +54,8 @@ create table delivery (
   notified_at_ms     bigint,
   evidence_at_ms     bigint,                                 -- when the provider's own answer said so
   problem            text,
-  created_at_ms      bigint   not null
+  created_at_ms      bigint   not null,
+  on_unknown         text                                    -- hold, resend; null: as the channel has it
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0);
 create unique index delivery_key on delivery (key);
@@ -74,6 +75,15 @@ create table delivery_attempt (
   outcome     text   not null,
   words       text   not null,
   primary key (delivery_id, number)
+);
+
+-- Recipients that want nothing more (410). Deliveries to them fail unsent, until a person's resend is taken.
+create table stopped_recipient (
+  owner     text   not null,
+  recipient text   not null,
+  since_ms  bigint not null,
+  words     text   not null,
+  primary key (owner, recipient)
 );
 
 alter table pause add column channel text;

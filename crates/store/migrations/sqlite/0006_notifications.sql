@@ -54,7 +54,8 @@ create table delivery (
   notified_at_ms     integer,
   evidence_at_ms     integer,                                 -- when the provider's own answer said so
   problem            text,
-  created_at_ms      integer   not null
+  created_at_ms      integer   not null,
+  on_unknown         text                                    -- hold, resend; null: as the channel has it
 ) strict;
 create unique index delivery_key on delivery (key);
 create index delivery_owner on delivery (owner, id);
@@ -73,6 +74,15 @@ create table delivery_attempt (
   outcome     text   not null,
   words       text   not null,
   primary key (delivery_id, number)
+) strict;
+
+-- Recipients that want nothing more (410). Deliveries to them fail unsent, until a person's resend is taken.
+create table stopped_recipient (
+  owner     text   not null,
+  recipient text   not null,
+  since_ms  integer not null,
+  words     text   not null,
+  primary key (owner, recipient)
 ) strict;
 
 alter table pause add column channel text;

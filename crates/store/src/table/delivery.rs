@@ -4,7 +4,8 @@
 use docket_core::Timestamp;
 use docket_core::id::{DeliveryId, ItemId, NotificationId};
 use docket_core::lease::LeaseToken;
-use docket_core::notification::{Course, DeliveryState};
+use docket_core::notification::{Ability, Course, DeliveryState};
+use docket_core::notify::OnUnknown;
 
 use crate::error::Result;
 use crate::params;
@@ -17,38 +18,38 @@ macro_rules! columns {
     () => {
         "d.id, d.notification_id, d.owner, d.item_id, d.recipient, d.required, d.channel, d.destination, d.token, d.nonce,
          d.state, d.lease, d.due_ms, d.attempts, d.failures, d.began_at_ms, d.first_intent_at_ms, d.intent_at_ms, d.doubtful,
-         d.receipt, d.notified_at_ms, d.evidence_at_ms, d.problem, d.created_at_ms"
+         d.receipt, d.notified_at_ms, d.evidence_at_ms, d.problem, d.created_at_ms, d.on_unknown"
     };
 }
 pub(crate) use columns;
 
-/// The same with what is sent.
+/// The same with what is sent, and whether the recipient wants it.
 macro_rules! frozen_columns {
     () => {
-        concat!(columns!(), ", d.headers, d.body")
+        concat!(columns!(), ", d.headers, d.body, s.words")
     };
 }
 
 crate::statements! {
     INSERT = sqlite "delivery_insert" "
 insert into delivery (id, key, notification_id, owner, item_id, recipient, required, channel, destination, token, headers, body,
-                      due_ms, created_at_ms)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+                      due_ms, created_at_ms, on_unknown)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
     INSERT_MANY = postgres "delivery_insert_many" "
 insert into delivery (id, key, notification_id, owner, item_id, recipient, required, channel, destination, token, headers, body,
-                      due_ms, created_at_ms)
+                      due_ms, created_at_ms, on_unknown)
 select n.id, n.key, n.notification_id, n.owner, nullif(n.item_id, '00000000-0000-0000-0000-000000000000'), n.recipient, n.required,
-       n.channel, n.destination, n.token, n.headers, n.body, n.due_ms, n.created_at_ms
+       n.channel, n.destination, n.token, n.headers, n.body, n.due_ms, n.created_at_ms, n.on_unknown
 from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::uuid[], $6::text[], $7::bool[], $8::text[], $9::text[],
-            $10::text[], $11::text[], $12::bytea[], $13::bigint[], $14::bigint[])
+            $10::text[], $11::text[], $12::bytea[], $13::bigint[], $14::bigint[], $15::text[])
   as n (id, key, notification_id, owner, item_id, recipient, required, channel, destination, token, headers, body, due_ms,
-        created_at_ms)";
+        created_at_ms, on_unknown)";
     TAKE_POSTGRES = selecting_postgres "delivery_take" frozen_columns "
-from delivery d
+from delivery d left join stopped_recipient s on s.owner = d.owner and s.recipient = d.recipient
 where d.due_ms <= $1 and d.channel = any ($2::text[]) and d.destination <> all ($3::text[])
-order by d.due_ms limit $4 for no key update skip locked";
+order by d.due_ms limit $4 for no key update of d skip locked";
     TAKE_SQLITE = selecting_sqlite "delivery_take" frozen_columns "
-from delivery d
+from delivery d left join stopped_recipient s on s.owner = d.owner and s.recipient = d.recipient
 where d.due_ms <= $1 and d.channel in (select value from json_each($2))
   and d.destination not in (select value from json_each($3))
 order by d.due_ms limit $4";
@@ -94,6 +95,8 @@ pub struct Delivery {
     pub nonce: String,
     pub course: Course,
     pub created_at: Timestamp,
+    /// What becomes of it where nobody can tell; none: as the channel has it.
+    pub on_unknown: Option<OnUnknown>,
 }
 
 /// What is sent, as it was frozen.
@@ -103,6 +106,17 @@ pub struct FrozenRow {
     pub headers: String,
     /// The bytes.
     pub body: Vec<u8>,
+}
+
+/// A delivery that is due.
+#[derive(Clone, Debug)]
+pub struct DueDelivery {
+    /// The delivery.
+    pub delivery: Delivery,
+    /// What is sent.
+    pub frozen: FrozenRow,
+    /// What the recipient said, where it wants nothing more.
+    pub stopped: Option<String>,
 }
 
 /// A delivery to be written.
@@ -129,9 +143,18 @@ pub struct Origin {
     pub owner: String,
     pub item: Option<ItemId>,
     pub created_at: Timestamp,
+    pub on_unknown: Option<OnUnknown>,
 }
 
 impl Delivery {
+    /// What its channel can promise, with the policy that it was made with.
+    pub fn ability(&self, channel: Ability) -> Ability {
+        Ability {
+            on_unknown: self.on_unknown.unwrap_or(channel.on_unknown),
+            ..channel
+        }
+    }
+
     pub(crate) fn read(row: &mut Row) -> Result<Self> {
         let state = DeliveryState::from_code(row.int(10)?).ok_or_else(|| row.inconsistent(10))?;
         let small = |row: &mut Row, column: usize| {
@@ -165,7 +188,17 @@ impl Delivery {
             nonce: row.text(9)?,
             course,
             created_at: row.time(23)?,
+            on_unknown: policy(row, 24)?,
         })
+    }
+}
+
+fn policy(row: &mut Row, column: usize) -> Result<Option<OnUnknown>> {
+    match row.opt_text(column)? {
+        None => Ok(None),
+        Some(word) => OnUnknown::from_word(&word)
+            .map(Some)
+            .ok_or_else(|| row.inconsistent(column)),
     }
 }
 
@@ -203,6 +236,11 @@ pub async fn insert(tx: &mut Tx, new: &[(&Origin, &NewDelivery)]) -> Result<()> 
             Value::Blobs(new.iter().map(|(_, n)| Some(n.frozen.body.clone())).collect()),
             Value::Ints(new.iter().map(|(_, n)| Some(n.due.ms())).collect()),
             Value::Ints(new.iter().map(|(o, _)| Some(o.created_at.ms())).collect()),
+            Value::Texts(
+                new.iter()
+                    .map(|(o, _)| o.on_unknown.map(|policy| policy.as_str().to_owned()))
+                    .collect()
+            ),
         ];
         return tx.execute(&INSERT_MANY, params).await.map(drop);
     }
@@ -222,6 +260,7 @@ pub async fn insert(tx: &mut Tx, new: &[(&Origin, &NewDelivery)]) -> Result<()> 
             n.frozen.body.clone(),
             n.due,
             origin.created_at,
+            origin.on_unknown.map(OnUnknown::as_str),
         ];
         tx.execute_one(&INSERT, params).await?;
     }
@@ -236,7 +275,7 @@ pub async fn take(
     busy: &[String],
     limit: u64,
     now: Timestamp,
-) -> Result<Vec<(Delivery, FrozenRow)>> {
+) -> Result<Vec<DueDelivery>> {
     let texts = |list: &[String]| Value::Texts(list.iter().cloned().map(Some).collect());
     let statement = match tx.driver {
         Driver::Postgres(_) => &TAKE_POSTGRES,
@@ -247,10 +286,14 @@ pub async fn take(
         .await?;
     let read = |mut row: Row| {
         let frozen = FrozenRow {
-            headers: row.text(24)?,
-            body: row.blob(25)?,
+            headers: row.text(25)?,
+            body: row.blob(26)?,
         };
-        Ok((Delivery::read(&mut row)?, frozen))
+        Ok(DueDelivery {
+            stopped: row.opt_text(27)?,
+            delivery: Delivery::read(&mut row)?,
+            frozen,
+        })
     };
     rows.into_iter().map(read).collect()
 }

@@ -23,6 +23,10 @@ from delivery d where d.owner = $1 and d.id < $2 and ($3 = -1 or d.state = $3) a
 order by d.owner desc, d.id desc limit $5";
     LIST_OF_ALL = selecting "delivery_list_of_all" columns "
 from delivery d where d.id < $1 and ($2 = -1 or d.state = $2) and ($3 = '' or d.channel = $3) order by d.id desc limit $4";
+    LIST_FOR_PEOPLE = selecting "delivery_list_for_people" columns "
+from delivery d where d.state in (2, 3, 5, 6) and d.state = $1 and d.id < $2 and ($3 = '' or d.channel = $3)
+  and ($4 = 0 or d.owner = $5)
+order by d.state desc, d.id desc limit $6";
     NEXT_DUE = portable "delivery_next_due" "
 select due_ms from delivery where due_ms > $1 order by due_ms limit 1";
     WITHOUT_EVIDENCE = selecting "delivery_without_evidence" columns "
@@ -59,7 +63,20 @@ pub async fn list(
     channel: Option<&str>,
     limit: u64,
 ) -> Result<Vec<Delivery>> {
-    let (state, channel) = (state.map_or(-1, DeliveryState::code), channel.unwrap_or_default());
+    let channel = channel.unwrap_or_default();
+    // What waits for people lies together, however many others there are.
+    if let Some(state) = state.filter(|state| state.is_for_people()) {
+        let params = params![
+            state.code(),
+            before,
+            channel,
+            i64::from(owner.is_some()),
+            owner.unwrap_or_default(),
+            limit
+        ];
+        return deliveries(tx, &LIST_FOR_PEOPLE, params).await;
+    }
+    let state = state.map_or(-1, DeliveryState::code);
     match owner {
         Some(owner) => {
             let params = params![owner, before, state, channel, limit];

@@ -30,6 +30,7 @@ pub mod review_order;
 pub mod reviewer;
 pub mod seal;
 pub mod step;
+pub mod stopped_recipient;
 pub mod tenant;
 pub mod upload;
 pub mod worker;
@@ -66,6 +67,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     reviewer::STATEMENTS,
     seal::STATEMENTS,
     step::STATEMENTS,
+    stopped_recipient::STATEMENTS,
     tenant::STATEMENTS,
     upload::STATEMENTS,
     worker::STATEMENTS,
