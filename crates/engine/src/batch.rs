@@ -16,12 +16,15 @@ use crate::processing::claim::{ClaimCall, Delivery, claim_calls};
 use crate::processing::complete::{CompleteCall, CompleteResult, complete_calls};
 use crate::processing::heartbeat::{HeartbeatCall, HeartbeatResult, heartbeat_calls};
 use crate::review::commit::{CommitCall, CommitResult, commit_calls};
+use crate::review::pop::Look;
+use crate::review::pop_batch::{PopCall, pop_calls};
 
 pub(crate) struct Batches {
     pub(crate) submit: Coalescer<SubmitCall, CallAnswer>,
     pub(crate) claim: Coalescer<ClaimCall, Delivery>,
     pub(crate) complete: Coalescer<CompleteCall, CompleteResult>,
     pub(crate) heartbeat: Coalescer<HeartbeatCall, HeartbeatResult>,
+    pub(crate) review_pop: Coalescer<PopCall, Refused<Look>>,
     pub(crate) review_commit: Coalescer<CommitCall, CommitResult>,
     pub(crate) notification_create: Coalescer<Arc<Prepared>, CreateResult>,
     pub(crate) delivery_settle: Coalescer<Ended, Refused<DeliveryState>>,
@@ -63,6 +66,12 @@ impl Batches {
                 1,
                 |call: &HeartbeatCall| call.beats.len(),
                 heartbeat_calls
+            ),
+            review_pop: coalesce!(
+                "review_pop",
+                runners,
+                |call: &PopCall| call.pop.limit as usize,
+                pop_calls
             ),
             review_commit: coalesce!(
                 "review_commit",

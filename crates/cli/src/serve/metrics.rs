@@ -213,7 +213,10 @@ fn describe_outbox() {
 /// Tells what waits in the outbox.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
 fn tell_outbox(depth: &OutboxDepth, now: Timestamp) {
-    for state in DeliveryState::ALL.into_iter().filter(|state| state.is_for_people()) {
+    for state in DeliveryState::ALL
+        .into_iter()
+        .filter(|state| state.is_for_people())
+    {
         let count = depth.states.iter().find(|(known, _)| *known == state);
         let count = count.map_or(0, |(_, count)| *count);
         gauge!("docket_deliveries", "status" => state.as_str()).set(count as f64);

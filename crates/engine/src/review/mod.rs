@@ -14,6 +14,7 @@ pub(crate) mod field;
 pub(crate) mod heartbeat;
 pub(crate) mod list;
 pub(crate) mod pop;
+pub(crate) mod pop_batch;
 pub(crate) mod reap;
 pub(crate) mod reassign;
 pub(crate) mod rekey;
@@ -116,9 +117,10 @@ pub(crate) const fn moved(collection: CollectionKey, from: Option<ReviewState>, 
 pub(crate) struct Collections(HashMap<CollectionKey, Option<Reviewed>>);
 
 impl Collections {
-    /// One is known already.
-    pub(crate) fn knowing(owner: Reviewed) -> Self {
-        Self(HashMap::from([(owner.collection.key, Some(owner))]))
+    /// These are known already.
+    pub(crate) fn knowing(owners: impl IntoIterator<Item = Reviewed>) -> Self {
+        let owners = owners.into_iter();
+        Self(owners.map(|owner| (owner.collection.key, Some(owner))).collect())
     }
 
     /// A collection; none where it is not there.

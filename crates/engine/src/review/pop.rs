@@ -2,28 +2,20 @@
 
 use std::time::Duration;
 
-use docket_core::log::Action;
+use docket_core::id::CollectionKey;
 use docket_core::name::CollectionId;
-use docket_core::review::{REVIEWS_MAX, ReviewState, Strategy};
+use docket_core::review::{REVIEWS_MAX, Strategy};
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Timestamp};
-use docket_store::table::record::record;
-use docket_store::table::review::{self, Left, Review};
-use docket_store::table::reviewer::{self, Standing};
-use docket_store::table::{collection, counter};
-use docket_store::{Result, Tx};
-use serde_json::json;
+use docket_store::Result;
 
-use super::entry::{ReviewEntry, entries_of};
-use super::reap::put_back;
-use super::{Collections, Reviewed};
+use super::entry::ReviewEntry;
+use super::pop_batch::PopCall;
 use crate::engine::Engine;
 use crate::wait::Awaited;
 
 /// The longest wait for a review.
 const WAIT_MAX_MS: u64 = 60_000;
-/// How many silent holders one pop looks at.
-const SILENT_MAX: u64 = 500;
 /// How often it is looked again while others are taking what is pending at that very moment, and after how long.
 const CONTENDED_MAX: usize = 50;
 const CONTENDED_WAIT: Duration = Duration::from_millis(1);
@@ -95,23 +87,16 @@ impl EmptyReason {
     }
 }
 
-#[derive(Clone)]
-struct Ask {
-    who: Reviewing,
-    pop: Pop,
-    now: Timestamp,
-}
-
 /// What became of one look.
-struct Look {
-    popped: Popped,
-    collection: docket_core::id::CollectionKey,
+pub(crate) struct Look {
+    pub(crate) popped: Popped,
+    pub(crate) collection: CollectionKey,
     /// Others are taking what is pending: worth another look at once.
-    contended: bool,
+    pub(crate) contended: bool,
     /// Reviews were put back, and this reviewer did not take them all.
-    left: bool,
+    pub(crate) left: bool,
     /// Waiting would not help: it is the reviewer, not the queue.
-    is_final: bool,
+    pub(crate) is_final: bool,
 }
 
 impl Engine {
@@ -164,16 +149,11 @@ impl Engine {
     async fn pop_now(&self, who: &Reviewing, pop: &Pop) -> Result<Look> {
         let mut round = 0;
         loop {
-            let ask = Ask {
+            let call = PopCall {
                 who: who.clone(),
                 pop: pop.clone(),
-                now: self.kernel.clock.now(),
             };
-            let look = self
-                .kernel
-                .store
-                .run_hot("review_pop", ask, |tx, ask| Box::pin(look(tx, ask)))
-                .await?;
+            let look = self.batches.review_pop.call(call).await??;
             if look.left {
                 self.kernel.hint_reviews([look.collection]);
             }
@@ -191,163 +171,4 @@ impl Engine {
             return Ok(look);
         }
     }
-}
-
-async fn look(tx: &mut Tx, ask: &Ask) -> Result<Look> {
-    let found = collection::get(tx, ask.pop.collection.as_str()).await?;
-    let found = found.filter(|found| ask.who.reaches(&found.tenant_id));
-    let owner = Reviewed::of(found.ok_or_else(|| Refusal::not_found("collection", &ask.pop.collection))?)?;
-    let key = owner.collection.key;
-    let nothing = async |tx: &mut Tx, reason, detail: &str| -> Result<Look> {
-        let left = review::left(tx, key, ask.who.reviewer().as_str()).await?;
-        Ok(Look {
-            popped: Popped {
-                entries: Vec::new(),
-                empty: Some(empty(tx, &owner, left, reason, detail.to_owned()).await?),
-            },
-            collection: key,
-            contended: false,
-            left: false,
-            is_final: reason == EmptyReason::NotPermitted,
-        })
-    };
-    if owner.collection.is_paused {
-        return nothing(tx, EmptyReason::Paused, "reviews of this collection are paused").await;
-    }
-    if !owner.policy.admits(ask.who.reviewer()) {
-        let detail = "you are not on this collection's roster";
-        return nothing(tx, EmptyReason::NotPermitted, detail).await;
-    }
-    let mut left = false;
-    if let Some(timeout_ms) = ask.pop.lock_timeout_ms {
-        left = return_silent(tx, &owner, ask.now, ask.now.plus_ms(-timeout_ms)).await?;
-    }
-    let who = ask.who.reviewer().as_str();
-    let mut standing = reviewer::standing(tx, who).await?;
-    let mut taken = take(tx, &owner, ask, standing).await?;
-    if taken.is_empty() && return_silent(tx, &owner, ask.now, Timestamp::from_ms(i64::MIN)).await? {
-        left = true;
-        // What went back may have been theirs, or have come to them.
-        standing = reviewer::standing(tx, who).await?;
-        taken = take(tx, &owner, ask, standing).await?;
-    }
-    if taken.is_empty() {
-        return nothing_left(tx, &owner, ask, standing, left).await;
-    }
-    let mut collections = Collections::knowing(owner);
-    let entries = entries_of(tx, taken, &mut collections, ask.now).await?;
-    Ok(Look {
-        popped: Popped { entries, empty: None },
-        collection: key,
-        contended: false,
-        left,
-        is_final: true,
-    })
-}
-
-/// Puts back what has run out in the collection, or was not heard of since `moment`; whether there was something.
-async fn return_silent(tx: &mut Tx, owner: &Reviewed, now: Timestamp, moment: Timestamp) -> Result<bool> {
-    let silent = review::silent_of(tx, owner.collection.key, now, moment, SILENT_MAX).await?;
-    if silent.is_empty() {
-        return Ok(false);
-    }
-    put_back(tx, owner, silent, "docket", now).await?;
-    Ok(true)
-}
-
-/// Takes what was assigned to the reviewer, and then what is pending, as far as they have room.
-async fn take(tx: &mut Tx, owner: &Reviewed, ask: &Ask, standing: Standing) -> Result<Vec<Review>> {
-    let (key, who) = (owner.collection.key, ask.who.reviewer().as_str());
-    let strategy = ask.pop.strategy.unwrap_or(owner.policy.strategy);
-    let limit = u64::from(ask.pop.limit);
-    let (lease_ms, now) = (owner.policy.lease_ms(), ask.now);
-    let mut taken = Vec::new();
-    if standing.unopened > 0 {
-        taken = review::assigned(tx, key, who, now, REVIEWS_MAX as u64).await?;
-        taken.sort_by_key(|review| review.place(strategy));
-        taken.truncate(ask.pop.limit as usize);
-        taken
-            .iter_mut()
-            .for_each(|review| review.hand.open(now, lease_ms));
-    }
-    let room = standing
-        .capacity
-        .map_or(u64::MAX, |capacity| capacity.saturating_sub(standing.in_hand));
-    let wanted = (limit - taken.len() as u64).min(room);
-    let opened = taken.len();
-    if wanted > 0 {
-        let mut picked = review::pick(tx, key, strategy, who, wanted).await?;
-        picked
-            .iter_mut()
-            .for_each(|review| review.hand.take(who, now, lease_ms, true));
-        taken.extend(picked);
-    }
-    let log: Vec<_> = taken
-        .iter()
-        .map(|review| {
-            let until = review.hand.until.map(Timestamp::ms);
-            let details = json!({ "leaseToken": review.hand.token.0, "leaseExpiresAtMs": until });
-            owner.entry(Action::ReviewPopped, ask.who.actor().as_str(), review, details)
-        })
-        .collect();
-    let moves = vec![owner.moved(Some(ReviewState::Pending), ReviewState::InReview); taken.len() - opened];
-    review::put(tx, &taken).await?;
-    record(tx, &log, &moves, now).await?;
-    Ok(taken)
-}
-
-async fn nothing_left(
-    tx: &mut Tx,
-    owner: &Reviewed,
-    ask: &Ask,
-    standing: Standing,
-    were_put_back: bool,
-) -> Result<Look> {
-    let is_full = standing
-        .capacity
-        .is_some_and(|capacity| standing.in_hand >= capacity);
-    let left = review::left(tx, owner.collection.key, ask.who.reviewer().as_str()).await?;
-    let (reason, detail) = if is_full {
-        let detail = "you hold as many reviews as you may; decide or give some back";
-        (EmptyReason::NotPermitted, detail.to_owned())
-    } else if left.any_for_reviewer {
-        let detail = "others are taking what is left at this very moment";
-        (EmptyReason::AllAssigned, detail.to_owned())
-    } else if left.any {
-        let detail = "you have passed over all that is left";
-        (EmptyReason::NotPermitted, detail.to_owned())
-    } else if left.in_review > 0 {
-        let detail = format!("all that is left is in hands: {}", left.in_review);
-        (EmptyReason::AllAssigned, detail)
-    } else {
-        (EmptyReason::None, "nothing is left to review".to_owned())
-    };
-    Ok(Look {
-        popped: Popped {
-            entries: Vec::new(),
-            empty: Some(empty(tx, owner, left, reason, detail).await?),
-        },
-        collection: owner.collection.key,
-        contended: left.any_for_reviewer && !is_full,
-        left: were_put_back,
-        is_final: is_full,
-    })
-}
-
-async fn empty(
-    tx: &mut Tx,
-    owner: &Reviewed,
-    left: Left,
-    reason: EmptyReason,
-    detail: String,
-) -> Result<Empty> {
-    let counts = counter::read_reviews(tx, owner.collection.key).await?;
-    let pending = counts.get(&ReviewState::Pending).copied().filter(|_| left.any);
-    Ok(Empty {
-        reason,
-        pending: u64::try_from(pending.unwrap_or(0)).unwrap_or(0),
-        in_review: left.in_review,
-        next_lease_ends_at: left.next_lease_ends_at,
-        detail,
-    })
 }

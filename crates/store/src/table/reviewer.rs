@@ -1,5 +1,7 @@
 //! Reviewers: who they are, whether they are there, and whose turn it is.
 
+use std::collections::HashMap;
+
 use docket_core::Timestamp;
 
 use crate::error::Result;
@@ -44,9 +46,11 @@ from reviewer r where r.tenant_id is null or r.tenant_id = $1 order by r.id limi
          select id, id, true, $2, $2 from unnest($1::text[]) as n (id) order by id on conflict do nothing"
         "insert into reviewer (id, name, available, created_at_ms, updated_at_ms)
          select value, value, 1, $2, $2 from json_each($1) where true on conflict do nothing";
-    STANDING = portable "reviewer_standing" "
-select (select capacity from reviewer where id = $1), count(*), coalesce(sum(case when opened_at_ms is null then 1 else 0 end), 0)
-from review where assigned_to = $1 and state = 1";
+    STANDINGS = split "reviewer_standings"
+        "select n.id, (select w.capacity from reviewer w where w.id = n.id), count(r.id), count(r.id) - count(r.opened_at_ms)
+         from unnest($1::text[]) as n (id) left join review r on r.assigned_to = n.id and r.state = 1 group by n.id"
+        "select n.value, (select w.capacity from reviewer w where w.id = n.value), count(r.id), count(r.id) - count(r.opened_at_ms)
+         from json_each($1) n left join review r on r.assigned_to = n.value and r.state = 1 group by n.value";
     IN_HAND_OF = split "reviewer_in_hand"
         "select assigned_to, count(*) from review where assigned_to = any ($1::text[]) and state = 1 group by assigned_to"
         "select assigned_to, count(*) from review where assigned_to in (select value from json_each($1)) and state = 1
@@ -151,14 +155,30 @@ pub struct Standing {
     pub unopened: u64,
 }
 
-/// How it stands with a reviewer.
-pub async fn standing(tx: &mut Tx, reviewer: &str) -> Result<Standing> {
-    let mut row = tx.row(&STANDING, params![reviewer]).await?;
-    Ok(Standing {
-        capacity: row.opt_count(0)?,
-        in_hand: row.count(1)?,
-        unopened: row.count(2)?,
-    })
+impl Standing {
+    /// How many more they may take.
+    pub fn room(&self) -> u64 {
+        self.capacity
+            .map_or(u64::MAX, |capacity| capacity.saturating_sub(self.in_hand))
+    }
+}
+
+/// How it stands with these reviewers.
+pub async fn standings(tx: &mut Tx, reviewers: &[String]) -> Result<HashMap<String, Standing>> {
+    if reviewers.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = tx.rows(&STANDINGS, params![texts(reviewers)]).await?;
+    rows.into_iter()
+        .map(|mut row| {
+            let standing = Standing {
+                capacity: row.opt_count(1)?,
+                in_hand: row.count(2)?,
+                unopened: row.count(3)?,
+            };
+            Ok((row.text(0)?, standing))
+        })
+        .collect()
 }
 
 /// How many reviews these reviewers hold; those who hold none are left out.
