@@ -56,7 +56,7 @@ async fn fill_postgres(sql: &tokio_postgres::Client, seed: Seed) -> Result<()> {
                 (lpad(to_hex({CREATED_MS} + n / 10), 12, '0') || '7000' || to_hex(8 + ((x.bits >> 60) & 3))
                  || lpad(to_hex(x.bits & 1152921504606846975), 15, '0'))::uuid as id
          from generate_series(0, {jobs} - 1) n join lane l on l.lane_key = n % {lanes} + 1
-         cross join lateral (select ((n % {lanes} + 1) << 42) | ((l.next_seq + n / {lanes}) & 4398046511103) as bits) x;
+         cross join lateral (select ((n % {lanes} + 1)::bigint << 42) | ((l.next_seq + n / {lanes}) & 4398046511103) as bits) x;
          insert into item (collection_key, id, external_id, content_hash, is_file, size, payload, to_review, submitted_by,
                            lane_key, job_seq, created_at_ms, updated_at_ms)
          select lane_key, id, 'seed-' || seq, sha256(id::text::bytea), false, 130,

@@ -54,7 +54,6 @@ impl Folder {
             ("journal_mode", "wal"),
             ("synchronous", "full"),
             ("foreign_keys", "on"),
-            ("temp_store", "memory"),
             ("cache_size", "-65536"),
             ("wal_autocheckpoint", "32768"),
             ("mmap_size", "268435456"),
