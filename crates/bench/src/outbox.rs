@@ -1,18 +1,19 @@
-//! The outbox: how many messages a second leave with every guarantee on, and how soon after the commit the first one does. The provider
-//! takes everything at once, so that what is measured is Docket.
+//! The outbox: how many messages a second leave with every guarantee on, and how soon after the commit the first one does. They are
+//! signed requests over HTTP to a receiver in this process that takes everything at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use docket_core::Refused;
+use docket_core::clock::SystemClock;
 use docket_core::id::DeliveryId;
-use docket_core::notify::{ChannelKind, DeliveryToken, Message, OnUnknown, Recipient};
 use docket_core::scope::{Notifying, Operator};
 use docket_engine::{DeliveryFilter, Engine, NewNotification};
-use docket_notify::{Abilities, Channel, Found, Frozen, Lookup, Sent, Words};
-use futures_util::future::BoxFuture;
+use docket_notify::webhook::{WebhookChannel, WebhookConfig};
+use docket_notify::{Channel, Secret};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use crate::Args;
@@ -20,69 +21,85 @@ use crate::measure::{Latencies, Run, measure};
 use crate::report::Report;
 use crate::site::Site;
 
+/// So many addresses of this machine stand for hosts.
 const HOSTS: u64 = 64;
 const TO_DRAIN: u64 = 20_000;
+const SECRET: &str = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=";
 
-/// A provider that takes everything.
-#[derive(Debug, Default)]
+/// A receiver of webhooks.
+#[derive(Debug)]
 pub(crate) struct Sink {
+    port: u16,
     taken: AtomicU64,
     bell: Notify,
 }
 
-impl Channel for Sink {
-    fn kind(&self) -> ChannelKind {
-        ChannelKind::Webhook
+impl Sink {
+    /// Starts to listen, on every address of this machine.
+    pub(crate) async fn start() -> Result<Arc<Self>> {
+        let listener = TcpListener::bind("0.0.0.0:0").await?;
+        let sink = Arc::new(Self {
+            port: listener.local_addr()?.port(),
+            taken: AtomicU64::new(0),
+            bell: Notify::new(),
+        });
+        tokio::spawn(Arc::clone(&sink).receive(listener));
+        Ok(sink)
     }
 
-    fn abilities(&self) -> Abilities {
-        Abilities {
-            idempotent_for: None,
-            lookup: Some(Lookup { lag: Duration::ZERO }),
-            on_unknown: OnUnknown::Hold,
+    /// The channel that sends to it.
+    pub(crate) fn channel() -> Result<Arc<dyn Channel>> {
+        let mut config = WebhookConfig::new(Secret::new(SECRET));
+        config.allow_private = true;
+        Ok(Arc::new(WebhookChannel::new(config, Arc::new(SystemClock))?))
+    }
+
+    async fn receive(self: Arc<Self>, listener: TcpListener) {
+        while let Ok((connection, _)) = listener.accept().await {
+            let sink = Arc::clone(&self);
+            tokio::spawn(async move { sink.take(connection).await.ok() });
         }
     }
 
-    fn render(&self, message: &Message, recipient: &Recipient, token: &DeliveryToken) -> Refused<Frozen> {
-        Ok(Frozen {
-            token: token.clone(),
-            recipient: recipient.clone(),
-            headers: Vec::new(),
-            body: message.body().as_bytes().to_vec(),
-        })
+    /// Reads one request and takes it.
+    async fn take(&self, mut connection: TcpStream) -> std::io::Result<()> {
+        let mut request = Vec::with_capacity(4_096);
+        while !is_whole(&request) {
+            if connection.read_buf(&mut request).await? == 0 {
+                return Ok(());
+            }
+        }
+        self.taken.fetch_add(1, Ordering::SeqCst);
+        self.bell.notify_one();
+        connection
+            .write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+            .await
     }
 
-    fn send<'a>(&'a self, frozen: &'a Frozen) -> BoxFuture<'a, Sent> {
-        Box::pin(async move {
-            self.taken.fetch_add(1, Ordering::SeqCst);
-            self.bell.notify_one();
-            Sent::Accepted {
-                id: frozen.token.to_string(),
-                words: Words::new("200 taken"),
-            }
-        })
-    }
-
-    fn lookup<'a>(&'a self, _: &'a DeliveryToken) -> BoxFuture<'a, Found> {
-        Box::pin(async {
-            Found::Absent {
-                words: Words::new("404"),
-            }
-        })
+    fn to_hosts(&self, name: &str, from: u64, count: u64) -> NewNotification {
+        let recipient = |n: u64| format!("webhook:http://127.0.0.{}:{}/{n}", n % HOSTS + 1, self.port);
+        NewNotification {
+            idempotency_key: name.to_owned(),
+            changelist_id: name.to_owned(),
+            review_version: 1,
+            recipients: (from..from + count).map(recipient).collect(),
+            subject: "Reviewed".to_owned(),
+            body: "x".repeat(500),
+            ..NewNotification::default()
+        }
     }
 }
 
-fn to_hosts(name: &str, from: u64, count: u64) -> NewNotification {
-    let recipient = |n: u64| format!("webhook:https://h{}.example/{n}", n % HOSTS);
-    NewNotification {
-        idempotency_key: name.to_owned(),
-        changelist_id: name.to_owned(),
-        review_version: 1,
-        recipients: (from..from + count).map(recipient).collect(),
-        subject: "Reviewed".to_owned(),
-        body: "x".repeat(500),
-        ..NewNotification::default()
-    }
+/// Whether the request has its head and as much body as it says.
+fn is_whole(request: &[u8]) -> bool {
+    let Some(end) = request.windows(4).position(|part| part == b"\r\n\r\n") else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&request[..end]).to_ascii_lowercase();
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    request.len() - end - 4 >= length.unwrap_or(0)
 }
 
 /// The figures of one database.
@@ -98,7 +115,7 @@ pub(crate) async fn figures(
     let label = format!("{database}: outbox, intent + send + mark");
     if args.wants(&label) {
         for n in 0..TO_DRAIN / 1_000 {
-            let new = to_hosts(&format!("drain-{n}"), n * 1_000, 1_000);
+            let new = sink.to_hosts(&format!("drain-{n}"), n * 1_000, 1_000);
             engine.notification_create(&who, &new).await?;
         }
         site.start_background().await?;
@@ -158,7 +175,7 @@ async fn idle(engine: Engine, sink: Arc<Sink>, who: Notifying, run: Run) -> Resu
     while run.goes_on() {
         let expected = sink.taken.load(Ordering::SeqCst) + 1;
         n += 1;
-        let new = to_hosts(&format!("idle-{n}"), n, 1);
+        let new = sink.to_hosts(&format!("idle-{n}"), n, 1);
         engine.notification_create(&who, &new).await?;
         let committed = Instant::now();
         while sink.taken.load(Ordering::SeqCst) < expected {

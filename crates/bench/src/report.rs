@@ -90,6 +90,22 @@ impl Report {
         }
     }
 
+    /// How long one figure's calls take beside another's, by their medians.
+    pub(crate) fn wait(&mut self, name: &str, beside: &str, at_most: f64) {
+        let median = |name: &str| {
+            let figure = self.figures.iter().find(|figure| figure.name == name)?;
+            Some(figure.p50_ms)
+        };
+        if let (Some(took), Some(base)) = (median(name), median(beside)) {
+            self.fact(Fact {
+                name: format!("{name}, its median beside that of {beside}"),
+                value: took / base,
+                unit: "×",
+                at_most,
+            });
+        }
+    }
+
     /// Adds a figure with its ratios to these earlier ones.
     pub(crate) fn add(
         &mut self,

@@ -19,14 +19,20 @@ use crate::site::Site;
 const PENDING: u64 = 30_000;
 
 /// Decisions a second of eight reviewers.
-pub(crate) async fn figure(args: &Args, mut site: Site, on: &str, report: &mut Report) -> Result<()> {
+pub(crate) async fn figure(
+    args: &Args,
+    mut site: Site,
+    on: &str,
+    report: &mut Report,
+    baselines: &[&str],
+) -> Result<()> {
     let name = format!("{on}: reviews over HTTP, pop 1 + commit 1, {REVIEWERS} reviewers");
     if args.wants(&name) {
         prepare(&site).await?;
         fill(&site, PENDING, &mut 0).await?;
         site.start_background().await?;
         let measured = decide(&site, &name, args.window()).await?;
-        report.add(&name, &measured, None, &[]);
+        report.add(&name, &measured, None, baselines);
     }
     site.close().await
 }

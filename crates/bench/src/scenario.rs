@@ -17,6 +17,8 @@ use crate::work;
 /// The baseline that most figures are compared with.
 pub(crate) const SIMPLE_UPDATE: &str = "pgbench -N, 16 clients";
 const RAW_100: &str = "raw SKIP LOCKED, batches of 100";
+/// How long one durable transaction takes where nobody else commits.
+const ONE_CLIENT: &str = "pgbench -N, 1 client";
 const RAW_1: &str = "raw SKIP LOCKED, one at a time";
 const RAW_SQLITE: &str = "raw SQLite, batches of 100";
 
@@ -48,7 +50,8 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
     pick_ups(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     http::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
     review::figures(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
-    review_http::figure(args, Site::postgres(args, cluster).await?, "postgres", report).await?;
+    let site = Site::postgres(args, cluster).await?;
+    review_http::figure(args, site, "postgres", report, &[SIMPLE_UPDATE]).await?;
     let site = Site::postgres(args, cluster).await?;
     outbox::figures(args, site, "postgres", report, &[SIMPLE_UPDATE]).await?;
     growth::postgres(args, cluster, report).await
@@ -112,6 +115,12 @@ async fn postgres_baselines(args: &Args, cluster: &str, report: &mut Report) -> 
     report.add(
         SIMPLE_UPDATE,
         &baseline::simple_update(&url, 16, args.window()).await?,
+        None,
+        &[],
+    );
+    report.add(
+        ONE_CLIENT,
+        &baseline::simple_update(&url, 1, args.window()).await?,
         None,
         &[],
     );
@@ -189,7 +198,7 @@ pub(crate) async fn sqlite(args: &Args, report: &mut Report) -> Result<()> {
     pick_ups(args, Site::sqlite(args).await?, "sqlite", report).await?;
     http::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
     review::figures(args, Site::sqlite(args).await?, "sqlite", report).await?;
-    review_http::figure(args, Site::sqlite(args).await?, "sqlite", report).await?;
+    review_http::figure(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await?;
     outbox::figures(args, Site::sqlite(args).await?, "sqlite", report, &[RAW_SQLITE]).await
 }
 
@@ -329,6 +338,8 @@ async fn pick_ups(args: &Args, site: Site, on: &str, report: &mut Report) -> Res
     if args.wants(&name) {
         let measured = work::pick_up(&site, &name, &site.engine, args.window()).await?;
         report.add(&name, &measured, None, &[]);
+        // Submitting and claiming are two durable transactions.
+        report.wait(&name, ONE_CLIENT, 3.0);
     }
     if let Some(other) = site.another_engine(args).await? {
         let name = format!("{on}: pick-up on another server");

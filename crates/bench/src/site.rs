@@ -9,7 +9,7 @@ use docket_core::pipeline::Pipeline;
 use docket_core::scope::Operator;
 use docket_engine::background::{Background, Intervals};
 use docket_engine::{BlobConfig, Engine, EngineConfig, PostgresConfig, StoreConfig};
-use docket_notify::{Channel, Channels};
+use docket_notify::Channels;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
@@ -88,8 +88,8 @@ impl Site {
         let folder = tempfile::tempdir()?;
         let mut config = EngineConfig::new(store, BlobConfig::Folder(folder.path().join("blobs")));
         config.runners = args.runners;
-        let sink = Arc::<Sink>::default();
-        config.outbox.channels = Channels::new([Arc::clone(&sink) as Arc<dyn Channel>]);
+        let sink = Sink::start().await?;
+        config.outbox.channels = Channels::new([Sink::channel()?]);
         let engine = Engine::open(config).await?;
         let definition = Pipeline {
             lease_ms: 600_000,

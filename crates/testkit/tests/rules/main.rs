@@ -1,0 +1,43 @@
+//! The rules of the guarantees and what follows from them, by name, on both databases. One program: each of its own would be built from
+//! all of Docket once more.
+
+mod admin;
+mod background;
+mod bad_input;
+mod depth;
+mod doctor;
+mod explain;
+mod failures;
+mod fields;
+mod idempotency;
+mod idempotency_of_calls;
+mod insights;
+mod intake;
+mod keys;
+mod lanes;
+mod leases;
+mod limits;
+mod listing;
+mod log;
+mod log_export;
+mod log_read;
+mod log_seal;
+mod notifications;
+mod notifications_doubt;
+mod notifications_reviews;
+mod pauses;
+mod positions;
+mod reproductions;
+mod reproductions_review;
+mod retries;
+mod reviews;
+mod reviews_assigned;
+mod reviews_decided;
+mod reviews_order;
+mod reviews_seen;
+mod stale;
+mod steps;
+mod tenancy;
+mod uploads;
+mod versions;
+mod waiting;
