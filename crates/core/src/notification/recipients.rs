@@ -84,7 +84,8 @@ mod tests {
     #[test]
     fn messages_to_one_host_share_a_destination() {
         for (recipient, host) in [
-            ("email:a@example.com", "example.com"),
+            ("email:a@example.com", ""),
+            ("email:b@example.org", ""),
             ("webhook:https://Example.com:8443/hook", "example.com"),
             ("file:x", ""),
         ] {

@@ -111,7 +111,7 @@ mod tests {
         for (parts, status) in [
             (vec![told], S::Succeeded),
             (vec![told, told], S::Succeeded),
-            (vec![], S::Succeeded),
+            (vec![], S::Pending),
             (vec![fresh], S::Pending),
             (vec![fresh, fresh], S::Pending),
             (vec![told, fresh], S::InProgress),

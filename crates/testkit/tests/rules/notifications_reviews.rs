@@ -180,6 +180,7 @@ on_both! {
         world.dispatch_after(10_001).await;
         let mut next = World::item("INV-1");
         next.details.on_conflict = docket_core::item::OnConflict::NewVersion;
+        next.payload = json!({ "for": "INV-1", "again": true });
         world.submit("acme", vec![next]).await.unwrap().results.pop().unwrap().unwrap();
         let held = world.pop_one("acme", "ann").await;
         world.decide("acme", "ann", decision(held.review.id, Outcome::Approved)).await.unwrap();
