@@ -234,10 +234,13 @@ async fn a_stream_resumes_on_another_server_with_no_gap_and_no_repeat() {
     for _ in 0..4 {
         a_while().await;
     }
+    // However slow the machine is: until there is something to see.
+    while site.export(&database).await.len() <= 300 {
+        a_while().await;
+    }
     site.stop.store(true, Ordering::SeqCst);
     busy.join_all().await;
     let whole = site.export(&database).await;
-    assert!(whole.len() > 300, "{} entries are few", whole.len());
     for (reader, reading) in readers.iter().zip(reading) {
         reader.has_seen(&whole, reading).await;
     }

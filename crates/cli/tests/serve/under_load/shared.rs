@@ -16,6 +16,11 @@ const BUSY: usize = 8;
 const QUIET: usize = 9;
 const WORKERS: usize = 8;
 
+fn submitted(facts: &[Fact]) -> usize {
+    let is_submitted = |fact: &&Fact| matches!(fact, Fact::Submitted(..));
+    facts.iter().filter(is_submitted).count()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_on_one_postgres_share_lanes_exactly_under_load() {
     let database = Database::postgres().await;
@@ -40,20 +45,24 @@ async fn two_servers_on_one_postgres_share_lanes_exactly_under_load() {
     load.submit(BUSY, 0, &many).await;
     let tasks = load.start();
     let mut single = Vec::new();
-    for n in 0..8 {
+    for n in 0.. {
         tokio::time::sleep(Duration::from_millis(500)).await;
         single.push(load.submit(QUIET, n, &[format!("single-{n}")]).await);
+        // However slow the machine is: until it was a load.
+        if n >= 7 && submitted(&load.facts.all()) > 1_000 {
+            break;
+        }
     }
     load.finish(tasks, &database).await;
 
     let facts = load.facts.all();
     verify(&Plain::of(&database), &facts).await;
     let calls = load.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let submitted = facts
-        .iter()
-        .filter(|fact| matches!(fact, Fact::Submitted(..)))
-        .count();
-    assert_eq!(once_each(&calls), submitted, "each job was given out once");
+    assert_eq!(
+        once_each(&calls),
+        submitted(&facts),
+        "each job was given out once"
+    );
     in_order(&calls);
     let overtaken = overtaken(&calls, QUIET, &single);
     let most = overtaken.iter().max().copied().unwrap_or(0);
@@ -61,7 +70,6 @@ async fn two_servers_on_one_postgres_share_lanes_exactly_under_load() {
         most <= 2 * WORKERS,
         "claims that came before a single job: {overtaken:?}"
     );
-    assert!(submitted > 1_000, "{submitted} jobs are no load");
     for server in servers {
         let logs = server.stop();
         assert!(!logs.contains("ERROR"), "{logs}");
