@@ -48,7 +48,7 @@ pub(crate) async fn world(engine: &Engine) -> Result<Vec<String>> {
         }
     }
     told.push(format!(
-        "Demo: collection '{reviewed}' of {} tells {TOLD} of each decided review; see docket deliveries list",
+        "Demo: collection '{reviewed}' of {} has a review left, and tells {TOLD} of each decision: docket deliveries list",
         world.large()?.id
     ));
     Ok(told)
