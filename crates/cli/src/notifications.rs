@@ -58,7 +58,7 @@ struct CreateArgs {
     changelist: String,
     /// Which version of it
     #[arg(long, value_name = "N")]
-    version: i64,
+    review_version: i64,
     /// Who has to be told: email:a@example.com, webhook:https://…, file:name; may be given several times
     #[arg(long = "to", value_name = "RECIPIENT", required = true)]
     recipients: Vec<String>,
@@ -202,7 +202,7 @@ fn request(create: &CreateArgs) -> NotificationCreate {
     NotificationCreate {
         idempotency_key: create.idempotency_key.clone(),
         changelist_id: create.changelist.clone(),
-        review_version: create.version,
+        review_version: create.review_version,
         recipients: create.recipients.clone(),
         optional_recipients: create.optional_recipients.clone(),
         subject: create.subject.clone(),

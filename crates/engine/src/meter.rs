@@ -87,7 +87,7 @@ pub(crate) fn taken(batch: &TakenBatch) {
         metrics::counter!("docket_delivery_in_doubt_total").increment(batch.in_doubt as u64);
     }
     for (policy, deliveries) in [
-        (OnUnknown::Hold, batch.held),
+        (OnUnknown::Hold, batch.held_by_policy),
         (OnUnknown::Resend, batch.sent_anyway),
     ] {
         if deliveries > 0 {

@@ -18,8 +18,18 @@ pub trait Channel: fmt::Debug + Send + Sync + 'static {
     /// Which way it is.
     fn kind(&self) -> ChannelKind;
 
+    /// How long a send usually lasts at the most, by the channel's time-outs.
+    fn patience(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// What it can promise.
     fn abilities(&self) -> Abilities;
+
+    /// Whether the lookup knows what was sent to this recipient: an answer about somebody else's messages proves nothing.
+    fn knows(&self, recipient: &Recipient) -> bool {
+        recipient.channel() == self.kind()
+    }
 
     /// What would be sent to this recipient. Pure: the same arguments give the same bytes, today and after a restart, as
     /// long as the configuration is the same. Refused for a recipient of another channel.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use docket_wire::insight::TrainingExample;
+use docket_wire::schema::ChannelName;
 use docket_wire::{Code, Problem};
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::schema::{Schema, SchemaType, Type};
@@ -34,7 +35,7 @@ use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
         (name = "Log", description = "What happened, to what, by whom."),
         (name = "Process", description = "Whether the server lives.")
     ),
-    components(schemas(Problem, Code, TrainingExample)),
+    components(schemas(Problem, Code, TrainingExample, ChannelName)),
     modifiers(&Credentials)
 )]
 pub(crate) struct Base;

@@ -27,6 +27,8 @@ pub enum Play {
     Refuse,
     /// Never takes it, nor anything else.
     Gone,
+    /// Takes it, and answers when it is told to go on.
+    AcceptLater,
     /// Takes it and never answers.
     AcceptAndHang,
 }
@@ -143,7 +145,10 @@ impl Provider {
     fn take(&self, frozen: &Frozen) -> Play {
         let mut book = self.book();
         let play = book.plays.pop_front().unwrap_or(Play::Accept);
-        let takes = matches!(play, Play::Accept | Play::AcceptInSilence | Play::AcceptAndHang);
+        let takes = matches!(
+            play,
+            Play::Accept | Play::AcceptLater | Play::AcceptInSilence | Play::AcceptAndHang
+        );
         if !takes {
             return play;
         }
@@ -192,8 +197,12 @@ impl Channel for Provider {
 
     fn send<'a>(&'a self, frozen: &'a Frozen) -> BoxFuture<'a, Sent> {
         Box::pin(async move {
-            match self.take(frozen) {
-                Play::Accept => Sent::Accepted {
+            let play = self.take(frozen);
+            if play == Play::AcceptLater {
+                self.gate.acquire().await.unwrap().forget();
+            }
+            match play {
+                Play::Accept | Play::AcceptLater => Sent::Accepted {
                     id: receipt(&frozen.token),
                     words: words("250 taken"),
                 },

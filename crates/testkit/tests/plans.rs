@@ -20,7 +20,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 const LARGE: [&str; 5] = ["job", "item", "lane", "hold", "log"];
 
 /// Statements that have to look at everything, and why that is right.
-const LOOK_AT_ALL: [(&str, &str); 11] = [
+const LOOK_AT_ALL: [(&str, &str); 12] = [
     ("doctor_", "the doctor recounts everything; that is its task"),
     (
         "items_finished",
@@ -46,6 +46,10 @@ const LOOK_AT_ALL: [(&str, &str); 11] = [
         "reviewers are people; there are few of them",
     ),
     ("reviewer_of_tenant", "likewise"),
+    (
+        "delivery_without_evidence",
+        "its index has only those that somebody has to look into",
+    ),
     ("key_any", "asks whether there is any key, and stops at the first"),
 ];
 

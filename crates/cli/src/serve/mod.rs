@@ -18,7 +18,7 @@ use axum::routing::get;
 use docket_access::{Access, AccessConfig};
 use docket_core::access::{ApiKey, Role};
 use docket_core::scope::Operator;
-use docket_engine::background::Intervals;
+use docket_engine::background::{Background, Intervals};
 use docket_engine::{Engine, EngineConfig, NewKey};
 use docket_server::{AppState, ServerConfig};
 use tokio::net::TcpListener;
@@ -107,15 +107,31 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let told_to_stop = async {
         stop::stopped(stopping).await;
         engine.stop_claims();
+        background.stop_sending();
     };
     docket_server::serve(listener, state, routes, told_to_stop).await;
-    let bounded = tokio::time::timeout(stop::BACKGROUND, background.stop()).await;
-    if bounded.is_err() {
-        tracing::warn!("background work did not end in time and is given up");
-    }
+    wind_down(background).await;
     engine.close();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for what goes on in the background, within bounds.
+async fn wind_down(mut background: Background) {
+    if tokio::time::timeout(stop::SENDS, background.sent())
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            "messages were still on their way and are in doubt now; their providers will be asked"
+        );
+    }
+    if tokio::time::timeout(stop::BACKGROUND, background.stop())
+        .await
+        .is_err()
+    {
+        tracing::warn!("background work did not end in time and is given up");
+    }
 }
 
 async fn bind(listen: &str) -> Result<TcpListener> {

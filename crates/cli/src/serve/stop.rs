@@ -8,6 +8,8 @@ use tokio::sync::watch;
 
 /// How long requests under way may take to end.
 pub(crate) const REQUESTS: Duration = Duration::from_secs(7);
+/// How long messages on their way may take to be answered after that: one that is cut off is in doubt.
+pub(crate) const SENDS: Duration = Duration::from_secs(30);
 /// How long background work may take to end after that.
 pub(crate) const BACKGROUND: Duration = Duration::from_secs(2);
 

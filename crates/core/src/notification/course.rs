@@ -22,6 +22,15 @@ pub struct Ability {
     pub on_unknown: OnUnknown,
 }
 
+impl Ability {
+    /// A channel that can promise nothing.
+    pub const NONE: Self = Self {
+        lookup_lag_ms: None,
+        dedupe_ms: None,
+        on_unknown: OnUnknown::Hold,
+    };
+}
+
 /// How often and when to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -126,6 +135,8 @@ pub struct Course {
     pub first_intent_at: Option<Timestamp>,
     /// The latest.
     pub intent_at: Option<Timestamp>,
+    /// The last moment at which a send under the present token can have arrived.
+    pub landed_by: Option<Timestamp>,
     /// A send under the present token may have got through.
     pub doubtful: bool,
     /// The provider's id of the message; `notificationId` on the wire.
@@ -150,6 +161,7 @@ impl Course {
             began_at: None,
             first_intent_at: None,
             intent_at: None,
+            landed_by: None,
             doubtful: false,
             receipt: None,
             notified_at: None,
@@ -163,12 +175,17 @@ impl Course {
         self.doubtful || self.receipt.is_some() || matches!(self.state, State::Sending)
     }
 
+    /// Whether nothing was ever tried under the present token, as far as anybody knows.
+    pub fn is_untouched(&self) -> bool {
+        self.state == State::Pending && self.notified_at.is_none() && !self.has_trace()
+    }
+
     /// What to do with it now that it is due (rule N5).
     pub fn step(&self, ability: &Ability, now: Timestamp) -> Step {
         match self.state {
             State::Sent | State::Held | State::Failed | State::Cancelled => Step::Skip,
             State::Pending if self.notified_at.is_some() => Step::Skip,
-            State::Pending if !self.has_trace() => Step::Send,
+            State::Pending if self.is_untouched() => Step::Send,
             State::Pending | State::Sending | State::Unknown | State::Reconciling => {
                 self.step_in_doubt(ability, now)
             }
@@ -177,7 +194,7 @@ impl Course {
 
     fn step_in_doubt(&self, ability: &Ability, now: Timestamp) -> Step {
         if let Some(lag_ms) = ability.lookup_lag_ms {
-            let known_from = self.intent_at.map(|at| at.plus_ms(lag_ms));
+            let known_from = self.landed_by.map(|at| at.plus_ms(lag_ms));
             return match known_from {
                 Some(at) if now < at => Step::Wait(at),
                 _ => Step::LookUp,
@@ -217,6 +234,8 @@ impl Course {
                 self.state = State::Sending;
                 self.attempts = self.attempts.saturating_add(1);
                 self.intent_at = Some(now);
+                // No send outlasts its hold.
+                self.landed_by = self.due;
                 self.first_intent_at.get_or_insert(now);
                 self.forget_mark();
             }
@@ -250,10 +269,23 @@ impl Course {
     }
 
     /// What follows from the answer to a send.
-    pub fn answered(&mut self, answer: Answer, policy: &RetryPolicy, random: &dyn Random, now: Timestamp) {
+    pub fn answered(
+        &mut self,
+        answer: Answer,
+        ability: &Ability,
+        policy: &RetryPolicy,
+        random: &dyn Random,
+        now: Timestamp,
+    ) {
+        self.landed_by = Some(now);
         match answer {
             Answer::Accepted { receipt } => self.mark(receipt, now),
-            Answer::Refused => self.give_up(now),
+            // This try was refused, and an earlier one may have got through: the provider is asked, or a person.
+            Answer::Refused if self.doubtful && ability.lookup_lag_ms.is_some() => {
+                (self.state, self.due) = (State::Unknown, Some(now));
+            }
+            Answer::Refused if self.doubtful => (self.state, self.due) = (State::Held, None),
+            Answer::Refused => (self.state, self.due) = (State::Failed, None),
             Answer::NotNow { retry_after_ms } => {
                 self.try_again(State::Pending, retry_after_ms, policy, random, now);
             }
@@ -306,16 +338,9 @@ impl Course {
                 (self.state, self.due) = (State::Held, None);
             }
             State::Unknown | State::Reconciling => {}
-            _ if self.failures >= policy.failures_max => self.give_up(now),
+            // Nothing of it is in doubt.
+            _ if self.failures >= policy.failures_max => (self.state, self.due) = (State::Failed, None),
             _ => {}
-        }
-    }
-
-    /// It is failed; but not while an earlier send may have got through: then the provider is asked first.
-    fn give_up(&mut self, now: Timestamp) {
-        match self.doubtful {
-            true => (self.state, self.due) = (State::Unknown, Some(now)),
-            false => (self.state, self.due) = (State::Failed, None),
         }
     }
 
@@ -367,11 +392,12 @@ impl Course {
     /// A person does not want it sent any more.
     pub fn cancel(&mut self) -> Refused<()> {
         match self.state {
-            State::Pending | State::Unknown | State::Held | State::Failed | State::Cancelled => {
+            State::Pending | State::Unknown | State::Held | State::Failed => {
                 self.lease = LeaseToken(self.lease.0.saturating_add(1));
                 (self.state, self.due) = (State::Cancelled, None);
                 Ok(())
             }
+            State::Cancelled => Ok(()),
             State::Sending | State::Sent | State::Reconciling => Err(conflict(format!(
                 "this delivery is {}; it cannot be taken back",
                 self.state

@@ -43,7 +43,7 @@ fn in_doubt() -> Course {
 }
 
 fn answered(mut course: Course, answer: Answer) -> Course {
-    course.answered(answer, &policy(), &SeededRandom::new(1), NOW);
+    course.answered(answer, &TELLS, &policy(), &SeededRandom::new(1), NOW);
     course
 }
 
@@ -74,8 +74,6 @@ fn a_send_that_may_have_happened_is_asked_about_and_never_blindly_resent() {
     let later = NOW.plus_ms(500);
     let much_later = NOW.plus_ms(60_000);
     for (ability, at, step) in [
-        (TELLS, NOW, Step::Wait(later)),
-        (TELLS, later, Step::LookUp),
         (TELLS, much_later, Step::LookUp),
         (DEDUPES, later, Step::Send),
         (DEDUPES, much_later, Step::Hold),
@@ -91,7 +89,38 @@ fn a_send_that_may_have_happened_is_asked_about_and_never_blindly_resent() {
         };
         for course in [in_doubt(), answered(sending(), UNCLEAR), sending(), with_id_only] {
             assert_eq!(course.step(&ability, at), step, "{course:?}");
+            // What may have arrived at the last moment of a send shows when the provider's lag is over, and no sooner.
+            let known_from = course.landed_by.unwrap().plus_ms(500);
+            assert_eq!(
+                course.step(&TELLS, known_from.plus_ms(-1)),
+                Step::Wait(known_from)
+            );
+            assert_eq!(course.step(&TELLS, known_from), Step::LookUp);
         }
+    }
+}
+
+#[test]
+fn a_send_can_have_arrived_until_it_was_answered_or_its_hold_was_over() {
+    assert_eq!(in_doubt().landed_by, Some(NOW.plus_ms(30_000)));
+    let mut unclear = sending();
+    let (ability, random) = (&TELLS, &SeededRandom::new(1));
+    unclear.answered(UNCLEAR, ability, &policy(), random, NOW.plus_ms(14_000));
+    assert_eq!(unclear.landed_by, Some(NOW.plus_ms(14_000)));
+}
+
+#[test]
+fn a_refusal_in_doubt_is_asked_about_or_left_to_a_person_and_never_tried_at_once() {
+    for (ability, state) in [
+        (TELLS, State::Unknown),
+        (DEDUPES, State::Held),
+        (NEITHER, State::Held),
+        (NEITHER_RESENDS, State::Held),
+    ] {
+        let mut again = in_doubt();
+        again.take(Step::Send, NOW, 30_000);
+        again.answered(Answer::Refused, &ability, &policy(), &SeededRandom::new(1), NOW);
+        assert_eq!(again.state, state, "{ability:?}");
     }
 }
 
@@ -223,7 +252,7 @@ fn what_is_resent_by_policy_is_not_resent_for_ever() {
     let mut course = Course::new(NOW);
     for sends in 0..100 {
         match course.step(&NEITHER_RESENDS, NOW) {
-            Step::Send => course.take(Step::Send, NOW, 30_000),
+            step @ (Step::Send | Step::SendAnyway) => course.take(step, NOW, 30_000),
             step => {
                 assert_eq!(
                     (step, course.state),

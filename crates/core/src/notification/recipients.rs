@@ -43,7 +43,8 @@ pub fn read_recipients(required: &[String], optional: &[String]) -> Refused<Vec<
 /// The host that a message goes to, or what stands for it: sends to the same one are limited together.
 pub fn destination(recipient: &Recipient) -> &str {
     match recipient {
-        Recipient::Email(address) => address.domain(),
+        // All mail goes to the one server that is configured.
+        Recipient::Email(_) => "",
         Recipient::Webhook(webhook) => webhook.url().host_str().unwrap_or_default(),
         Recipient::File(_) => "",
     }
@@ -83,7 +84,8 @@ mod tests {
     #[test]
     fn messages_to_one_host_share_a_destination() {
         for (recipient, host) in [
-            ("email:a@example.com", "example.com"),
+            ("email:a@example.com", ""),
+            ("email:b@example.org", ""),
             ("webhook:https://Example.com:8443/hook", "example.com"),
             ("file:x", ""),
         ] {

@@ -79,7 +79,10 @@ pub fn status_of_whole(
         .collect();
     let any = |wanted: Part| parts.contains(&wanted);
     let all = |wanted: Part| parts.iter().all(|part| *part == wanted);
-    if all(Part::Told) {
+    if parts.is_empty() {
+        // The transaction that makes it has not written its deliveries yet.
+        NotificationStatus::Pending
+    } else if all(Part::Told) {
         NotificationStatus::Succeeded
     } else if all(Part::Untouched) {
         NotificationStatus::Pending
@@ -108,7 +111,7 @@ mod tests {
         for (parts, status) in [
             (vec![told], S::Succeeded),
             (vec![told, told], S::Succeeded),
-            (vec![], S::Succeeded),
+            (vec![], S::Pending),
             (vec![fresh], S::Pending),
             (vec![fresh, fresh], S::Pending),
             (vec![told, fresh], S::InProgress),

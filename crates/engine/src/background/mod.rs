@@ -56,13 +56,27 @@ impl Default for Intervals {
 pub struct Background {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    stop_sending: watch::Sender<bool>,
+    sending: JoinSet<()>,
 }
 
 impl Background {
+    /// Takes up no further message to send; those on their way go on.
+    pub fn stop_sending(&self) {
+        self.stop_sending.send_replace(true);
+    }
+
+    /// Waits until nothing is on its way any more, after [`stop_sending`](Self::stop_sending).
+    pub async fn sent(&mut self) {
+        while self.sending.join_next().await.is_some() {}
+    }
+
     /// Stops after the pieces under way are done.
     pub async fn stop(mut self) {
+        self.stop_sending();
         self.stop.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
+        self.sent().await;
     }
 }
 
@@ -95,8 +109,15 @@ impl Engine {
         every!("sweeper", intervals.sweep, None, sweep_run_once);
         every!("reconciler", intervals.reconcile, None, reconciler_run_once);
         every!("retention", intervals.retention, None, retention_run_once);
-        tasks.spawn(self.clone().dispatch(stopped.clone()));
-        Ok(Background { stop, tasks })
+        let (stop_sending, sending_stopped) = watch::channel(false);
+        let mut sending = JoinSet::new();
+        sending.spawn(self.clone().dispatch(sending_stopped));
+        Ok(Background {
+            stop,
+            tasks,
+            stop_sending,
+            sending,
+        })
     }
 }
 

@@ -63,8 +63,13 @@ pub(crate) async fn alert_in(
         return Ok(());
     }
     let new = NewNotification {
-        idempotency_key: format!("alert:{}:{}", delivery.id, delivery.course.lease.0),
-        changelist_id: format!("alert:{}", delivery.id),
+        idempotency_key: format!(
+            "alert:{}:{}:{}",
+            delivery.id,
+            alert.as_str(),
+            delivery.course.lease.0
+        ),
+        changelist_id: format!("alert:{}:{}", delivery.id, alert.as_str()),
         review_version: delivery.course.lease.0,
         recipients: outbox.alerts.clone(),
         optional_recipients: Vec::new(),

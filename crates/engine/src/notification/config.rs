@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use docket_core::notification::{Ability, RetryPolicy};
-use docket_core::notify::ChannelKind;
+use docket_core::notify::{ChannelKind, Recipient};
 use docket_notify::{Channel, Channels};
+use docket_store::table::delivery::Delivery;
 
 /// A moment of a delivery's way, for tests that end a process there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,13 +93,14 @@ impl OutboxConfig {
     }
 }
 
-/// What a channel can promise, in the core's terms.
-pub(crate) fn ability(channel: &dyn Channel) -> Ability {
+/// What a channel can promise for a delivery, in the core's terms.
+pub(crate) fn ability(channel: &dyn Channel, delivery: &Delivery) -> Ability {
     let has = channel.abilities();
     let ms = |time: std::time::Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let knows = Recipient::parse(&delivery.recipient).is_ok_and(|recipient| channel.knows(&recipient));
     Ability {
-        lookup_lag_ms: has.lookup.map(|lookup| ms(lookup.lag)),
+        lookup_lag_ms: has.lookup.filter(|_| knows).map(|lookup| ms(lookup.lag)),
         dedupe_ms: has.idempotent_for.map(ms),
-        on_unknown: has.on_unknown,
+        on_unknown: delivery.on_unknown.unwrap_or(has.on_unknown),
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use docket_core::Timestamp;
 use docket_core::lease::LeaseToken;
+use docket_core::notification::Step;
 use docket_store::table::delivery_find;
 use docket_store::{Hint, Result};
 use tokio::sync::broadcast::Receiver;
@@ -15,7 +16,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::attempt::attempt;
-use super::config::ability;
 use super::settle::Ended;
 use super::take::{Room, Taken, TakenBatch, take_batch};
 use crate::engine::Engine;
@@ -54,7 +54,7 @@ impl Dispatcher {
             let used = self.per_channel.get(word).copied().unwrap_or(0);
             if let Some(channel) = outbox.channel(word) {
                 let room = outbox.per_channel.saturating_sub(used);
-                channels.insert(word.to_owned(), (ability(channel.as_ref()), room));
+                channels.insert(word.to_owned(), (Arc::clone(channel), room));
             }
         }
         Room {
@@ -132,11 +132,11 @@ async fn work(engine: Engine, taken: Taken) {
         return;
     };
     let (id, lease): (_, LeaseToken) = (taken.delivery.id, taken.delivery.course.lease);
-    let created_at = taken.delivery.created_at;
-    let is_first = taken.delivery.course.attempts == 1;
+    let due = taken.due;
+    let is_first = taken.step == Step::Send && taken.delivery.course.attempts == 1;
     let outcome = attempt(kernel, &channel, taken).await;
     if is_first {
-        crate::meter::first_attempt(kernel.clock.now().since(created_at));
+        crate::meter::first_attempt(kernel.clock.now().since(due));
     }
     crate::meter::attempted(outcome.kind(), outcome.as_str());
     let settled = engine
@@ -198,8 +198,12 @@ impl Engine {
         let mut dispatcher = Dispatcher::new(self);
         while !*stopped.borrow() {
             let (wait, has_more) = match dispatcher.turn().await {
-                Ok(batch) if batch.found as u64 == BATCH && batch.left == 0 => continue,
-                Ok(batch) => (dispatcher.wait().await, batch.left > 0 || batch.found > 0),
+                // There is more, and what has no room is left out the next time: nobody waits behind a busy host.
+                Ok(batch) if batch.found as u64 == BATCH && batch.found > batch.left => continue,
+                Ok(batch) => (
+                    dispatcher.wait(batch.until).await,
+                    batch.left > 0 || batch.found > 0,
+                ),
                 Err(error) => {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
@@ -245,16 +249,16 @@ impl Dispatcher {
         self.in_flight.iter().any(is_full) || self.per_channel.values().any(|n| *n >= outbox.per_channel)
     }
 
-    /// How long until the next delivery falls due.
-    async fn wait(&self) -> Duration {
+    /// How long until the next delivery falls due after those that were looked at.
+    async fn wait(&self, looked_at: Timestamp) -> Duration {
         let kernel = &self.engine.kernel;
-        let now = kernel.clock.now();
         let due = kernel
             .store
-            .read("delivery_next_due", now, |tx, now| {
-                Box::pin(delivery_find::next_due(tx, *now))
+            .read("delivery_next_due", looked_at, |tx, after| {
+                Box::pin(delivery_find::next_due(tx, *after))
             })
             .await;
+        let now = kernel.clock.now();
         let until = |due: Timestamp| Duration::from_millis(u64::try_from(due.since(now)).unwrap_or(0));
         match due {
             Ok(due) => due.map_or(LOOK_EVERY, until).min(LOOK_EVERY),

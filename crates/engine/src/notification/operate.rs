@@ -109,7 +109,7 @@ async fn change(
 fn can_be_settled(outbox: &OutboxConfig, delivery: &Delivery) -> Refused<()> {
     let Some(ability) = outbox
         .channel(&delivery.channel)
-        .map(|channel| ability(channel.as_ref()))
+        .map(|channel| ability(channel.as_ref(), delivery))
     else {
         let problem = format!("this server has no channel '{}'", delivery.channel);
         return Err(Refusal::Conflict { problem });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use docket_core::id::DeliveryId;
 use docket_core::lease::LeaseToken;
 use docket_core::log::Action;
-use docket_core::notification::DeliveryState as State;
+use docket_core::notification::{Ability, DeliveryState as State};
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_notify::{Found, Sent};
 use docket_store::table::delivery::{self, Delivery};
@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::alert::{Alert, alert_in};
 use super::attempt::{Outcome, answer_of, found_of};
-use super::config::DeliveryPoint;
+use super::config::{DeliveryPoint, ability};
 use super::entry;
 use super::take::DISPATCHER;
 use crate::engine::Kernel;
@@ -113,7 +113,13 @@ fn attempt_of(delivery: &Delivery, ended: &Ended, now: Timestamp) -> DeliveryAtt
 fn turn(kernel: &Kernel, delivery: &mut Delivery, outcome: &Outcome, now: Timestamp) {
     let (policy, random) = (&kernel.config.outbox.retry, kernel.random.as_ref());
     match outcome {
-        Outcome::Sent(sent) => delivery.course.answered(answer_of(sent), policy, random, now),
+        Outcome::Sent(sent) => {
+            let channel = kernel.config.outbox.channel(&delivery.channel);
+            let ability = channel.map_or(Ability::NONE, |channel| ability(channel.as_ref(), delivery));
+            delivery
+                .course
+                .answered(answer_of(sent), &ability, policy, random, now);
+        }
         Outcome::Found(found) => delivery.course.looked_up(found_of(found), policy, random, now),
     }
     if delivery.course.state != State::Sent {

@@ -2,10 +2,12 @@
 //! transaction.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use docket_core::Timestamp;
 use docket_core::log::Action;
 use docket_core::notification::{Ability, DeliveryState as State, Step};
+use docket_notify::Channel;
 use docket_store::table::delivery::{self, Delivery, DueDelivery, FrozenRow};
 use docket_store::table::delivery_attempt::{self, DeliveryAttempt};
 use docket_store::table::log::NewEntry;
@@ -15,6 +17,7 @@ use docket_store::{Result, Tx};
 use serde_json::json;
 
 use super::alert::{Alert, alert_in};
+use super::config::ability;
 use super::entry;
 use crate::engine::Kernel;
 
@@ -26,8 +29,8 @@ const NO_RECORD: &str = "the server that sent it ended, or lost its hold, before
 /// What a server can take now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
-    /// The channels it has, with what each can promise and how many more messages it may send.
-    pub(crate) channels: HashMap<String, (Ability, usize)>,
+    /// The channels it has, and how many more messages each may send.
+    pub(crate) channels: HashMap<String, (Arc<dyn Channel>, usize)>,
     /// How many messages are on their way to each destination.
     pub(crate) in_flight: HashMap<String, usize>,
     /// How many deliveries are looked at, at most.
@@ -40,11 +43,15 @@ pub(crate) struct Taken {
     pub(crate) delivery: Delivery,
     pub(crate) frozen: FrozenRow,
     pub(crate) step: Step,
+    /// Since when it was due.
+    pub(crate) due: Timestamp,
 }
 
 /// What was taken.
 #[derive(Debug, Default)]
 pub(crate) struct TakenBatch {
+    /// Up to when deliveries were due.
+    pub(crate) until: Timestamp,
     /// What this server has to do.
     pub(crate) work: Vec<Taken>,
     /// How many deliveries were due and looked at.
@@ -53,6 +60,8 @@ pub(crate) struct TakenBatch {
     pub(crate) left: usize,
     /// How many ended up with a person.
     pub(crate) held: usize,
+    /// How many of them because nobody could tell whether they were sent.
+    pub(crate) held_by_policy: usize,
     /// How many are sent although they may have been sent before, by policy.
     pub(crate) sent_anyway: usize,
     /// How many sends had no recorded outcome.
@@ -68,7 +77,10 @@ pub(crate) async fn take_batch(
 ) -> Result<TakenBatch> {
     let channels = open_channels(tx, room).await?;
     if channels.is_empty() {
-        return Ok(TakenBatch::default());
+        return Ok(TakenBatch {
+            until: now,
+            ..TakenBatch::default()
+        });
     }
     let busy: Vec<String> = room
         .in_flight
@@ -81,15 +93,15 @@ pub(crate) async fn take_batch(
         room: room.clone(),
         ..Taking::default()
     };
-    taking.batch.found = due.len();
+    (taking.batch.found, taking.batch.until) = (due.len(), now);
     for due in due {
         if let Some(words) = unwanted(&due) {
             taking.refuse(due.delivery, &words);
             continue;
         }
         match taking.has_room(kernel, &due.delivery) {
-            Some(ability) => {
-                let ability = due.delivery.ability(ability);
+            Some(channel) => {
+                let ability = ability(channel.as_ref(), &due.delivery);
                 taking.take(kernel, due, &ability, now);
             }
             None => taking.batch.left += 1,
@@ -129,7 +141,7 @@ async fn open_channels(tx: &mut Tx, room: &Room) -> Result<Vec<String>> {
 /// same. What may have been sent already is asked about first.
 fn unwanted(due: &DueDelivery) -> Option<String> {
     let delivery = &due.delivery;
-    if !delivery.nonce.is_empty() || delivery.course.has_trace() {
+    if !delivery.course.is_untouched() || !delivery.nonce.is_empty() {
         return None;
     }
     let said = due.stopped.as_ref()?;
@@ -154,16 +166,16 @@ struct Taking {
 }
 
 impl Taking {
-    /// What the delivery's channel can promise, where one more message may be on its way there.
-    fn has_room(&self, kernel: &Kernel, delivery: &Delivery) -> Option<Ability> {
-        let (ability, left) = self.room.channels.get(&delivery.channel)?;
+    /// The delivery's channel, where one more message may be on its way there.
+    fn has_room(&self, kernel: &Kernel, delivery: &Delivery) -> Option<Arc<dyn Channel>> {
+        let (channel, left) = self.room.channels.get(&delivery.channel)?;
         let on_its_way = self
             .room
             .in_flight
             .get(&delivery.destination)
             .copied()
             .unwrap_or(0);
-        (*left > 0 && !is_full(kernel, &delivery.destination, on_its_way)).then_some(*ability)
+        (*left > 0 && !is_full(kernel, &delivery.destination, on_its_way)).then(|| Arc::clone(channel))
     }
 
     /// Fails a delivery unsent.
@@ -180,6 +192,7 @@ impl Taking {
         let DueDelivery {
             mut delivery, frozen, ..
         } = due;
+        let due = delivery.course.due.unwrap_or(now);
         if delivery.course.run_out() {
             self.batch.in_doubt += 1;
             self.attempts.push(lost_attempt(&delivery));
@@ -197,6 +210,7 @@ impl Taking {
             }
             Step::Hold => {
                 self.batch.held += 1;
+                self.batch.held_by_policy += usize::from(delivery.course.notified_at.is_none());
                 self.log.push(held_entry(&delivery));
             }
             Step::Skip | Step::LookUp | Step::Wait(_) => {}
@@ -214,6 +228,7 @@ impl Taking {
                 delivery: delivery.clone(),
                 frozen,
                 step,
+                due,
             });
         }
         self.put.push(delivery);

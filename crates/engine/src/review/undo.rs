@@ -94,12 +94,13 @@ async fn undo(
         return Err(Refusal::Conflict { problem }.into());
     }
     let actor = who.actor().as_str();
+    // Before anything is written: this may be refused.
+    let tenant_id = &owner.collection.tenant_id;
+    cancel_in(tx, tenant_id, review.item, review.item_version, actor, now).await?;
     let mut log = Vec::new();
     for change in Recorded::of(&review).unwrap_or_default().corrections.iter().rev() {
         log.push(change.take_back(tx, owner, &review, actor).await?);
     }
-    let tenant_id = &owner.collection.tenant_id;
-    cancel_in(tx, tenant_id, review.item, review.item_version, actor, now).await?;
     review.hand.undo(now, owner.policy.lease_ms());
     review.decision = None;
     rekey_one(tx, owner, &mut review).await?;

@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use docket_core::notify::{EmailAddress, OnUnknown};
-use lettre::message::Mailbox;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use url::{Host, Url};
@@ -140,19 +139,30 @@ fn login(url: &Url) -> Result<Option<Login>, ConfigError> {
     }
 }
 
+/// A name with a comma is often written in quotes; it needs none here.
+fn unquoted(name: &str) -> &str {
+    let inner = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
+    inner.unwrap_or(name)
+}
+
 impl Sender {
     fn parse(text: &str) -> Result<Self, ConfigError> {
         let wrong = |problem: String| ConfigError::new("from", problem);
         if text.chars().any(char::is_control) {
             return Err(wrong("must not contain control characters".to_owned()));
         }
-        let mailbox: Mailbox = text
-            .parse()
-            .map_err(|_| wrong("must look like Docket <docket@example.com>".to_owned()))?;
-        let address =
-            EmailAddress::parse(mailbox.email.as_ref()).map_err(|refusal| wrong(refusal.to_string()))?;
+        let (name, address) = match text
+            .trim()
+            .strip_suffix('>')
+            .and_then(|text| text.rsplit_once('<'))
+        {
+            Some((name, address)) => (unquoted(name.trim()), address),
+            None => ("", text.trim()),
+        };
+        let address = EmailAddress::parse(address)
+            .map_err(|refusal| wrong(format!("must look like Docket <docket@example.com>: {refusal}")))?;
         Ok(Self {
-            name: mailbox.name,
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
             address,
         })
     }

@@ -11,6 +11,8 @@ mod config;
 mod dialogue;
 mod render;
 
+use std::time::Duration;
+
 use docket_core::notify::{ChannelKind, DeliveryToken, Message, Recipient};
 use docket_core::refusal::{Refusal, Refused};
 use futures_util::FutureExt as _;
@@ -38,6 +40,10 @@ impl EmailChannel {
 impl Channel for EmailChannel {
     fn kind(&self) -> ChannelKind {
         ChannelKind::Email
+    }
+
+    fn patience(&self) -> Duration {
+        self.config.timeout * 2
     }
 
     fn abilities(&self) -> Abilities {

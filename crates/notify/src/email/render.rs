@@ -50,6 +50,8 @@ pub(super) fn mail(
 
 fn mailbox(name: Option<String>, address: &EmailAddress) -> Refused<Mailbox> {
     let address = super::dialogue::address(address)?;
+    // A line break would end the header; the library does not write such a name at all.
+    let name = name.map(|name| name.replace(char::is_control, " "));
     Ok(Mailbox::new(name, address))
 }
 

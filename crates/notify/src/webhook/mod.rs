@@ -256,6 +256,23 @@ impl Channel for WebhookChannel {
         ChannelKind::Webhook
     }
 
+    /// A receiver knows of its own messages, not of those to other hosts.
+    fn knows(&self, recipient: &Recipient) -> bool {
+        let asked = self
+            .config
+            .lookup
+            .as_ref()
+            .and_then(|lookup| lookup.url().host_str());
+        match recipient {
+            Recipient::Webhook(target) => target.url().host_str() == asked,
+            _ => false,
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        self.config.timeout * 2
+    }
+
     fn abilities(&self) -> Abilities {
         let lag = self.config.lookup_lag;
         Abilities {

@@ -49,6 +49,7 @@ create table delivery (
   began_at_ms        bigint,
   first_intent_at_ms bigint,
   intent_at_ms       bigint,
+  landed_by_ms       bigint,                                 -- the last moment at which a send can have arrived
   doubtful           boolean  not null default false,        -- a send may have got through
   receipt            text,                                   -- the provider's id of the message
   notified_at_ms     bigint,

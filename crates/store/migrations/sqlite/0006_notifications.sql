@@ -49,6 +49,7 @@ create table delivery (
   began_at_ms        integer,
   first_intent_at_ms integer,
   intent_at_ms       integer,
+  landed_by_ms       integer,                                 -- the last moment at which a send can have arrived
   doubtful           integer  not null default 0,        -- a send may have got through
   receipt            text,                                   -- the provider's id of the message
   notified_at_ms     integer,

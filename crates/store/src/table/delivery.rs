@@ -4,7 +4,7 @@
 use docket_core::Timestamp;
 use docket_core::id::{DeliveryId, ItemId, NotificationId};
 use docket_core::lease::LeaseToken;
-use docket_core::notification::{Ability, Course, DeliveryState};
+use docket_core::notification::{Course, DeliveryState};
 use docket_core::notify::OnUnknown;
 
 use crate::error::Result;
@@ -18,7 +18,7 @@ macro_rules! columns {
     () => {
         "d.id, d.notification_id, d.owner, d.item_id, d.recipient, d.required, d.channel, d.destination, d.token, d.nonce,
          d.state, d.lease, d.due_ms, d.attempts, d.failures, d.began_at_ms, d.first_intent_at_ms, d.intent_at_ms, d.doubtful,
-         d.receipt, d.notified_at_ms, d.evidence_at_ms, d.problem, d.created_at_ms, d.on_unknown"
+         d.receipt, d.notified_at_ms, d.evidence_at_ms, d.problem, d.created_at_ms, d.on_unknown, d.landed_by_ms"
     };
 }
 pub(crate) use columns;
@@ -59,16 +59,18 @@ from delivery d where d.id = $1 for no key update";
 from delivery d where d.id = any ($1::uuid[]) order by d.id for no key update";
     PUT = sqlite "delivery_put" "
 update delivery set state = $2, lease = $3, due_ms = $4, attempts = $5, failures = $6, began_at_ms = $7, first_intent_at_ms = $8,
-  intent_at_ms = $9, doubtful = $10, receipt = $11, notified_at_ms = $12, evidence_at_ms = $13, problem = $14
+  intent_at_ms = $9, doubtful = $10, receipt = $11, notified_at_ms = $12, evidence_at_ms = $13, problem = $14,
+  landed_by_ms = $15
 where id = $1";
     PUT_MANY = postgres "delivery_put_many" "
 update delivery d set state = n.state, lease = n.lease, due_ms = n.due_ms, attempts = n.attempts, failures = n.failures,
   began_at_ms = n.began_at_ms, first_intent_at_ms = n.first_intent_at_ms, intent_at_ms = n.intent_at_ms, doubtful = n.doubtful,
-  receipt = n.receipt, notified_at_ms = n.notified_at_ms, evidence_at_ms = n.evidence_at_ms, problem = n.problem
+  receipt = n.receipt, notified_at_ms = n.notified_at_ms, evidence_at_ms = n.evidence_at_ms, problem = n.problem,
+  landed_by_ms = n.landed_by_ms
 from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-            $9::bigint[], $10::bool[], $11::text[], $12::bigint[], $13::bigint[], $14::text[])
+            $9::bigint[], $10::bool[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[])
   as n (id, state, lease, due_ms, attempts, failures, began_at_ms, first_intent_at_ms, intent_at_ms, doubtful, receipt,
-        notified_at_ms, evidence_at_ms, problem)
+        notified_at_ms, evidence_at_ms, problem, landed_by_ms)
 where d.id = n.id";
     REFREEZE = portable "delivery_refreeze" "
 update delivery set token = $2, nonce = $3, headers = $4, body = $5 where id = $1";
@@ -147,14 +149,6 @@ pub struct Origin {
 }
 
 impl Delivery {
-    /// What its channel can promise, with the policy that it was made with.
-    pub fn ability(&self, channel: Ability) -> Ability {
-        Ability {
-            on_unknown: self.on_unknown.unwrap_or(channel.on_unknown),
-            ..channel
-        }
-    }
-
     pub(crate) fn read(row: &mut Row) -> Result<Self> {
         let state = DeliveryState::from_code(row.int(10)?).ok_or_else(|| row.inconsistent(10))?;
         let small = |row: &mut Row, column: usize| {
@@ -174,6 +168,7 @@ impl Delivery {
             notified_at: row.opt_time(20)?,
             evidence_at: row.opt_time(21)?,
             problem: row.opt_text(22)?,
+            landed_by: row.opt_time(25)?,
         };
         Ok(Self {
             id: DeliveryId::from_uuid(row.uuid(0)?),
@@ -286,11 +281,11 @@ pub async fn take(
         .await?;
     let read = |mut row: Row| {
         let frozen = FrozenRow {
-            headers: row.text(25)?,
-            body: row.blob(26)?,
+            headers: row.text(26)?,
+            body: row.blob(27)?,
         };
         Ok(DueDelivery {
-            stopped: row.opt_text(27)?,
+            stopped: row.opt_text(28)?,
             delivery: Delivery::read(&mut row)?,
             frozen,
         })
@@ -337,6 +332,7 @@ pub async fn put(tx: &mut Tx, changed: &[&Delivery]) -> Result<()> {
             ints(|c| c.notified_at.map(Timestamp::ms)),
             ints(|c| c.evidence_at.map(Timestamp::ms)),
             texts(|c| &c.problem),
+            ints(|c| c.landed_by.map(Timestamp::ms)),
         ];
         let touched = tx.execute(&PUT_MANY, params).await?;
         return check_touched(touched, changed.len());
@@ -358,6 +354,7 @@ pub async fn put(tx: &mut Tx, changed: &[&Delivery]) -> Result<()> {
             c.notified_at,
             c.evidence_at,
             c.problem.as_ref(),
+            c.landed_by,
         ];
         tx.execute_one(&PUT, params).await?;
     }

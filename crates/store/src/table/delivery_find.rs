@@ -34,7 +34,7 @@ from delivery d where d.state = 4 and d.evidence_at_ms is null order by d.id lim
     STATES = portable "delivery_states" "
 select state, count(*) from delivery where state in (2, 3, 5, 6) group by state";
     WAITING = portable "delivery_waiting" "
-select count(*), min(due_ms) from (select due_ms from delivery where due_ms <= $1 order by due_ms limit 100000) w";
+select count(*), min(due_ms) from (select due_ms from delivery where due_ms <= $1 order by due_ms limit 100000) x";
 }
 
 /// A delivery.

@@ -49,8 +49,8 @@ from reviewer r where r.tenant_id is null or r.tenant_id = $1 order by r.id limi
     STANDINGS = split "reviewer_standings"
         "select n.id, (select w.capacity from reviewer w where w.id = n.id), count(r.id), count(r.id) - count(r.opened_at_ms)
          from unnest($1::text[]) as n (id) left join review r on r.assigned_to = n.id and r.state = 1 group by n.id"
-        "select n.value, (select w.capacity from reviewer w where w.id = n.value), count(r.id), count(r.id) - count(r.opened_at_ms)
-         from json_each($1) n left join review r on r.assigned_to = n.value and r.state = 1 group by n.value";
+        "select value, (select w.capacity from reviewer w where w.id = value), count(r.id), count(r.id) - count(r.opened_at_ms)
+         from json_each($1) left join review r on r.assigned_to = value and r.state = 1 group by value";
     IN_HAND_OF = split "reviewer_in_hand"
         "select assigned_to, count(*) from review where assigned_to = any ($1::text[]) and state = 1 group by assigned_to"
         "select assigned_to, count(*) from review where assigned_to in (select value from json_each($1)) and state = 1

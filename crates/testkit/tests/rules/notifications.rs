@@ -8,6 +8,7 @@ use docket_core::id::{DeliveryId, NotificationId};
 use docket_core::notification::{DeliveryState, NotificationStatus as Status};
 use docket_core::notify::ChannelKind;
 use docket_core::scope::Notifying;
+use docket_engine::background::Intervals;
 use docket_engine::{DeliveryFilter, Entry, LogFilter, LogQuery, NewNotification, PauseTarget};
 use docket_testkit::outbox::{Coded as _, FILE, HOOK, MAIL, about};
 use docket_testkit::scripted::Play;
@@ -46,6 +47,23 @@ on_both! {
         assert!(made.iter().all(|one| one.view.notification.id == made[0].view.notification.id));
         assert_eq!(world.number("select count(*) from notification").await, 1);
         assert_eq!(world.number("select count(*) from delivery").await, 1);
+    }
+
+    async fn n1_calls_that_are_written_together_are_told_that_nothing_was_sent_yet(world: &World) {
+        let calls = (0..20).map(|n| {
+            let engine = world.engine.clone();
+            tokio::spawn(async move {
+                // The same key, and others for the same version.
+                let key = if n % 2 == 0 { "k1".to_owned() } else { format!("k{n}") };
+                engine.notification_create(&World::notifying(), &about(&key, "CL-1", 1, &[HOOK])).await
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            match call.await.unwrap() {
+                Ok(made) => assert_eq!((made.view.status, made.noop), (Status::Pending, false)),
+                Err(refused) => assert_eq!(refused.code(), "review_version_not_higher"),
+            }
+        }
     }
 
     async fn n2_a_delivery_is_one_row_for_each_subject_recipient_and_version(world: &World) {
@@ -177,6 +195,28 @@ on_both! {
         let third = world.deliver("CL-3", HOOK).await;
         world.dispatch().await;
         assert_eq!(world.delivery_state(third).await, "sent");
+    }
+
+    async fn a_busy_host_holds_up_no_other(world: &World) {
+        world.providers.webhook.plays(vec![Play::AcceptLater; 16]);
+        let busy: Vec<String> = (0..600).map(|n| format!("{HOOK}/{n}")).collect();
+        let busy: Vec<&str> = busy.iter().map(String::as_str).collect();
+        world.notify(&about("k1", "CL-1", 1, &busy)).await.unwrap();
+        world.pass_ms(1);
+        let other = world.deliver("CL-2", "webhook:https://other.example/hook").await;
+        let mut background = world.engine.start_background(Intervals::default()).await.unwrap();
+        while world.delivery_state(other).await != "sent" {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.providers.webhook.ledger().len(), 17, "as many as may be on their way, and the other");
+        // Who stops waits for what is on its way.
+        background.stop_sending();
+        assert!(tokio::time::timeout(Duration::from_millis(50), background.sent()).await.is_err());
+        (0..16).for_each(|_| world.providers.webhook.go_on());
+        background.sent().await;
+        background.stop().await;
+        assert_eq!(world.number("select count(*) from delivery where state = 4").await, 17);
+        assert_eq!(world.number("select count(*) from delivery where state = 1").await, 0);
     }
 
     async fn n8_tries_end(world: &World) {

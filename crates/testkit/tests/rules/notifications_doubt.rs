@@ -225,12 +225,20 @@ on_both! {
     }
 
     async fn n8_nothing_in_doubt_is_failed_before_the_provider_was_asked(world: &World) {
-        world.providers.file.plays([Play::AcceptInSilence, Play::Refuse]);
+        world.providers.file.plays([Play::AcceptInSilence, Play::Refuse, Play::Refuse]);
         let id = world.deliver("CL-1", FILE).await;
         world.dispatch().await;
         world.dispatch_after(2_000).await;
-        assert_ne!(world.delivery_state(id).await, "failed");
+        assert_eq!(world.delivery_state(id).await, "held", "the first may have got through, and nobody can be asked");
+        assert_eq!(world.tries(id).await, ["send unknown", "send permanent"]);
         assert_eq!(world.providers.file.told(FILE), 1);
+        let can = Abilities { on_unknown: OnUnknown::Resend, ..world.providers.email.abilities() };
+        world.providers.email.can(can);
+        world.providers.email.plays([Play::AcceptInSilence, Play::Refuse, Play::Refuse]);
+        let id = world.deliver("CL-2", MAIL).await;
+        world.dispatch().await;
+        world.dispatch_after(2_000).await;
+        assert_eq!((world.delivery_state(id).await, world.tries(id).await.len()), ("held", 2));
     }
 
     async fn a_send_that_outlives_its_lease_is_in_doubt_and_its_late_word_counts_for_nothing(world: &World) {

@@ -3,9 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use docket_core::id::{ItemId, ReviewId};
+use docket_core::id::{DeliveryId, ItemId, ReviewId};
 use docket_core::review::Outcome;
-use docket_engine::CollectionSettings;
+use docket_engine::{CollectionSettings, DeliveryFilter};
 use docket_testkit::desk::{correction, decision, reviewer, said};
 use docket_testkit::outbox::{Coded as _, FILE, HOOK, MAIL};
 use docket_testkit::scripted::Play;
@@ -131,6 +131,29 @@ on_both! {
         assert_eq!(world.providers.webhook.told(HOOK), 1);
     }
 
+    async fn v17_an_undo_that_comes_too_late_leaves_the_correction_as_it_is(world: &World) {
+        let (item, review) = desk(world, json!({ "recipients": [HOOK], "on": ["corrected"] })).await;
+        world.decide("acme", "ann", correction(review, "total", 15.0)).await.unwrap();
+        world.execute("update delivery set due_ms = 0").await.unwrap();
+        world.dispatch().await;
+        let undone = world.engine.review_undo(&reviewer("acme", "ann"), vec![review]).await.unwrap();
+        assert_eq!(undone[0].as_ref().unwrap_err().code(), "conflict");
+        let fields = world.view("acme", item).await.fields;
+        let total = fields.iter().find(|field| field.name == "total").unwrap();
+        assert_eq!((&total.value, total.locked), (&json!(15.0), true));
+    }
+
+    async fn v17_a_decision_whose_message_was_cancelled_can_still_be_taken_back(world: &World) {
+        let (_, review) = desk(world, json!({ "recipients": [HOOK, FILE], "on": ["approved"] })).await;
+        world.decide("acme", "ann", decision(review, Outcome::Approved)).await.unwrap();
+        let who = World::notifying();
+        let page = world.engine.deliveries(&who, DeliveryFilter::default(), DeliveryId::last(), 1).await.unwrap();
+        world.engine.delivery_cancel(&who, page.items[0].delivery.id).await.unwrap();
+        let undone = world.engine.review_undo(&reviewer("acme", "ann"), vec![review]).await.unwrap();
+        assert!(undone[0].is_ok(), "{undone:?}");
+        assert_eq!(world.number("select count(*) from delivery").await, 0);
+    }
+
     async fn n11_a_rule_that_cannot_be_kept_is_logged_and_holds_no_decision_up(world: &World) {
         let (item, review) = desk(world, json!({ "recipients": [HOOK], "on": ["approved"] })).await;
         let broken = "update collection set settings = replace(settings, 'webhook:', 'pigeon:')";
@@ -165,6 +188,7 @@ on_both! {
         world.dispatch_after(10_001).await;
         let mut next = World::item("INV-1");
         next.details.on_conflict = docket_core::item::OnConflict::NewVersion;
+        next.payload = json!({ "for": "INV-1", "again": true });
         world.submit("acme", vec![next]).await.unwrap().results.pop().unwrap().unwrap();
         let held = world.pop_one("acme", "ann").await;
         world.decide("acme", "ann", decision(held.review.id, Outcome::Approved)).await.unwrap();
