@@ -26,7 +26,6 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Tell recipients about one version of one subject
-    #[command(disable_version_flag = true)]
     Create(CreateArgs),
     /// List notifications, newest first
     List {
