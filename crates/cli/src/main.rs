@@ -162,3 +162,15 @@ fn complain(error: &anyhow::Error) -> ExitCode {
     }
     ExitCode::from(remote::exit_code(error))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    #[test]
+    fn no_two_flags_of_a_command_have_the_same_name() {
+        Cli::command().debug_assert();
+    }
+}

@@ -7,8 +7,12 @@ use docket_client::wire::notification::{
     Delivery, DeliveryResend, Notification, NotificationCreate, NotificationCreated,
 };
 use docket_client::{DeliveryFilter, NotificationFilter};
+use docket_core::notification::DeliveryState;
 
-use crate::remote::{RemoteArgs, moment, or_nothing, table, word};
+use crate::remote::{PageArgs, RemoteArgs, moment, or_nothing, table, word};
+
+/// How much of a text is shown in a table.
+const CUT: usize = 60;
 
 /// What `docket notifications` takes.
 #[derive(Debug, clap::Args)]
@@ -28,12 +32,8 @@ enum Action {
         /// About this
         #[arg(long, value_name = "ID")]
         changelist: Option<String>,
-        /// At most so many
-        #[arg(long, value_name = "N")]
-        limit: Option<u64>,
-        /// Where the page before ended
-        #[arg(long)]
-        cursor: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
     },
     /// Show a notification
     Show {
@@ -91,15 +91,11 @@ enum DeliveryAction {
         /// In this state: held, failed, unknown, …
         #[arg(long)]
         status: Option<String>,
-        /// By this channel
+        /// By this channel: email, webhook or file
         #[arg(long)]
         channel: Option<String>,
-        /// At most so many
-        #[arg(long, value_name = "N")]
-        limit: Option<u64>,
-        /// Where the page before ended
-        #[arg(long)]
-        cursor: Option<String>,
+        #[command(flatten)]
+        page: PageArgs,
     },
     /// Have the provider asked what it knows
     Reconcile {
@@ -110,7 +106,7 @@ enum DeliveryAction {
     Resend {
         /// The delivery's id
         id: String,
-        /// Makes the token; the same again sends nothing
+        /// A word of your own, which makes the token; the same again sends nothing
         #[arg(long)]
         nonce: String,
     },
@@ -128,22 +124,20 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
             let created = session.client.notification_create(&request(create)).await?;
             session.show(&created, made)
         }
-        Action::List {
-            changelist,
-            limit,
-            cursor,
-        } => {
-            let filter = NotificationFilter {
+        Action::List { changelist, page } => {
+            let filter = |limit, cursor: Option<&str>| NotificationFilter {
                 changelist_id: changelist.clone(),
-                limit: *limit,
-                cursor: cursor.clone(),
+                limit,
+                cursor: cursor.map(str::to_owned),
             };
-            let page = session.client.notifications(&filter).await?;
-            session.show_page(&page, ["id", "about", "version", "status", "since"], |one| {
+            let fetch = async |limit, cursor: Option<&str>| {
+                session.client.notifications(&filter(limit, cursor)).await
+            };
+            let page = page.gather(fetch).await?;
+            session.show_page(&page, ["id", "subject", "status", "made"], |one| {
                 [
                     one.id.to_string(),
-                    one.changelist_id.clone(),
-                    one.review_version.to_string(),
+                    cut(&one.subject),
                     word(&one.status),
                     moment(one.created_at),
                 ]
@@ -169,29 +163,26 @@ pub(crate) async fn deliveries(args: &DeliveriesArgs) -> Result<ExitCode> {
         DeliveryAction::List {
             status,
             channel,
-            limit,
-            cursor,
+            page,
         } => {
-            let filter = DeliveryFilter {
+            let filter = |limit, cursor: Option<&str>| DeliveryFilter {
                 status: status.clone(),
                 channel: channel.clone(),
-                limit: *limit,
-                cursor: cursor.clone(),
+                limit,
+                cursor: cursor.map(str::to_owned),
             };
-            let page = session.client.deliveries(&filter).await?;
-            return session.show_page(
-                &page,
-                ["id", "recipient", "status", "next try", "last problem"],
-                |one| {
-                    [
-                        one.id.to_string(),
-                        one.recipient.clone(),
-                        word(&one.status),
-                        or_nothing(one.next_attempt_at.map(moment).as_ref()),
-                        or_nothing(one.error.as_ref()),
-                    ]
-                },
-            );
+            let fetch =
+                async |limit, cursor: Option<&str>| session.client.deliveries(&filter(limit, cursor)).await;
+            let page = page.gather(fetch).await?;
+            return session.show_page(&page, ["id", "recipient", "status", "when", "problem"], |one| {
+                [
+                    one.id.to_string(),
+                    cut(&one.recipient),
+                    word(&one.status),
+                    when(one),
+                    cut(&or_nothing(one.error.as_ref())),
+                ]
+            });
         }
         DeliveryAction::Reconcile { id } => session.client.delivery_reconcile(id).await?,
         DeliveryAction::Resend { id, nonce } => {
@@ -221,13 +212,17 @@ fn request(create: &CreateArgs) -> NotificationCreate {
 
 fn made(created: &NotificationCreated) -> String {
     let why = match (created.duplicate, created.request_differs, created.noop) {
-        (true, true, _) => " (the key was used before, for something else)",
+        (true, true, _) => " (the key was used before, for something else: this is what was made then)",
         (true, false, _) => " (the key was used before)",
         (false, _, true) => " (this version was told already)",
         (false, _, false) => "",
     };
     let one = &created.notification;
-    format!("Notification {} is {}{why}", one.id, word(&one.status))
+    let id = one.id;
+    format!(
+        "Notification {id} is {}{why}\nWhat became of it: docket notifications deliveries {id}",
+        word(&one.status)
+    )
 }
 
 fn shown(one: &Notification) -> String {
@@ -243,29 +238,67 @@ fn shown(one: &Notification) -> String {
     )
 }
 
+/// When it was told, or is tried next.
+fn when(one: &Delivery) -> String {
+    match (one.notified_at, one.next_attempt_at) {
+        (Some(at), _) => format!("told {}", moment(at)),
+        (None, Some(at)) => format!("next {}", moment(at)),
+        (None, None) => String::new(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(CUT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A delivery with what became of each try, the first one first.
 fn told(one: &Delivery) -> String {
-    let head = format!(
-        "Delivery {} to {} is {}{}",
+    let optional = if one.required { "" } else { " (optional)" };
+    let when = Some(when(one)).filter(|when| !when.is_empty());
+    let mut head = format!(
+        "Delivery {} to {}{optional} is {}{}",
         one.id,
         one.recipient,
         word(&one.status),
-        one.notified_at
-            .map_or_else(String::new, |at| format!(", told at {}", moment(at)))
+        when.map_or_else(String::new, |when| format!(", {when}"))
     );
-    let rows = one.attempts.iter().map(|attempt| {
+    if let Some(problem) = &one.error {
+        head.push_str(&format!("\nProblem: {problem}"));
+    }
+    if let Some(hint) = hint(one) {
+        head.push_str(&format!("\n{hint}"));
+    }
+    let rows = one.attempts.iter().rev().map(|attempt| {
         [
-            attempt.number.to_string(),
+            moment(attempt.began_at),
             attempt.kind.clone(),
             attempt.outcome.clone(),
-            moment(attempt.began_at),
             attempt.words.clone(),
         ]
     });
     match one.attempts.is_empty() {
         true => head,
-        false => format!(
-            "{head}\n{}",
-            table(["try", "what", "outcome", "at", "words"], rows)
-        ),
+        false => format!("{head}\n{}", table(["at", "what", "outcome", "words"], rows)),
+    }
+}
+
+/// What somebody can do about a delivery that does not go on by itself.
+fn hint(one: &Delivery) -> Option<String> {
+    let id = one.id;
+    match one.status {
+        DeliveryState::Held => Some(format!(
+            "Nobody can tell whether it was sent. Find out, then: docket deliveries resend {id} --nonce WORD, or docket deliveries cancel {id}"
+        )),
+        DeliveryState::Failed => Some(format!(
+            "It is not tried again by itself: docket deliveries resend {id} --nonce WORD"
+        )),
+        DeliveryState::Reconciling | DeliveryState::Unknown => Some(format!(
+            "The provider is being asked; see docket notifications deliveries {}",
+            one.of
+        )),
+        _ => None,
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! A delivery is one line of JSON that ends with a line break and is on the disk before the answer. A line without its break was
 //! torn by a crash: it does not count, and the next append cuts it off. The file is locked while it is written or searched, so
-//! that processes on one machine can share it.
+//! that processes on one machine can share it. A send that its caller gives up while it waits for the lock writes nothing: whoever looks
+//! under the lock afterwards sees what will ever be there.
 //!
 //! Deliberately absent: an index in memory. Sending never searches; only a lookup reads the file, and lookups are rare.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use docket_core::notify::{ChannelKind, DeliveryToken, Message, OnUnknown, Recipient};
@@ -94,7 +97,10 @@ impl Channel for FileChannel {
     fn send<'a>(&'a self, frozen: &'a Frozen) -> BoxFuture<'a, Sent> {
         let (path, line, id) = (self.path.clone(), frozen.body.clone(), frozen.token.to_string());
         async move {
-            match tokio::task::spawn_blocking(move || append(&path, &line)).await {
+            let caller = Waiting::default();
+            let given_up = Arc::clone(&caller.given_up);
+            let append = move || append(&path, &line, &given_up);
+            match tokio::task::spawn_blocking(append).await {
                 Ok(Ok(end)) => Sent::Accepted {
                     id,
                     words: Words::new(format!("written up to byte {end}")),
@@ -137,6 +143,18 @@ impl Channel for FileChannel {
     }
 }
 
+/// A caller who waits for an answer. Whoever goes away says so by dropping it.
+#[derive(Default)]
+struct Waiting {
+    given_up: Arc<AtomicBool>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.given_up.store(true, Ordering::SeqCst);
+    }
+}
+
 fn unknown(error: &dyn std::error::Error) -> Sent {
     Sent::Unknown {
         retry_after: None,
@@ -152,9 +170,16 @@ enum Unwritten {
     Perhaps(io::Error),
 }
 
-/// Appends a line and waits for the disk; the size of the file afterwards.
-fn append(path: &Path, line: &[u8]) -> Result<u64, Unwritten> {
+/// Appends a line and waits for the disk; the size of the file afterwards. Nothing is written for a caller who has given up.
+fn append(path: &Path, line: &[u8], given_up: &AtomicBool) -> Result<u64, Unwritten> {
     let (mut file, end) = open_healed(path).map_err(Unwritten::Proven)?;
+    if given_up.load(Ordering::SeqCst) {
+        let error = io::Error::new(
+            io::ErrorKind::TimedOut,
+            "it was given up before the file could be written",
+        );
+        return Err(Unwritten::Proven(error));
+    }
     if let Err(error) = file.write_all(line) {
         // What was written of it has no line break, or is cut off here.
         return match file.set_len(end).and_then(|()| file.sync_all()) {

@@ -86,6 +86,31 @@ async fn a_torn_last_line_does_not_count_and_is_cut_off() {
     assert_eq!(lines(&path).len(), 1);
 }
 
+#[test]
+fn a_send_that_was_given_up_while_it_waited_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("outbox.jsonl");
+    let channel = FileChannel::new(&path, true);
+    let (first, late) = (frozen(&channel, "dlv_1"), frozen(&channel, "dlv_2"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let locked = runtime.block_on(async {
+        assert_eq!(channel.send(&first).await.as_str(), "accepted");
+        let other = OpenOptions::new().append(true).open(&path).unwrap();
+        other.lock().unwrap();
+        let mut send = channel.send(&late);
+        assert!(futures_util::poll!(&mut send).is_pending());
+        // Blocking work begins in turn: when this has run, the send has begun, and waits for the lock.
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+        drop(send);
+        other
+    });
+    drop(locked);
+    // This waits for what has begun.
+    drop(runtime);
+    let tokens: Vec<_> = lines(&path).iter().map(|line| line["token"].clone()).collect();
+    assert_eq!(tokens, ["dlv_1"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn many_writers_share_a_file_without_mixing_their_lines() {
     let folder = tempfile::tempdir().unwrap();

@@ -223,11 +223,11 @@ pub struct NotifyPolicy {
     pub on_unknown: Option<OnUnknown>,
     /// A template of the subject, with `item`, `outcome`, `reason`, `decidedBy` and `corrections` in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 4_096))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::SubjectTemplate>))]
     pub subject: Option<String>,
     /// A template of the body, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 65_536))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::BodyTemplate>))]
     pub body: Option<String>,
 }
 

@@ -31,10 +31,10 @@ pub struct NotificationCreate {
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Recipient>, max_items = 999))]
     pub optional_recipients: Vec<String>,
     /// One line.
-    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ShortText))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Subject))]
     pub subject: String,
     /// Plain text.
-    #[cfg_attr(feature = "openapi", schema(max_length = 65_536))]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::MessageBody))]
     pub body: String,
     /// For which tenant; those who act for one need not say so, and the others may leave it out for a notification of the deployment's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use docket_core::item::ItemStatus as CoreItemStatus;
 use docket_core::name::{NAME_MAX, TEXT_MAX};
-use docket_core::notification::DeliveryState;
+use docket_core::notification::{DeliveryState, SUBJECT_TEMPLATE_MAX};
 use docket_core::notify::{self, ChannelKind};
 use docket_core::review::{REASON_MAX, ReviewState};
 use utoipa::openapi::RefOr;
@@ -17,6 +17,8 @@ use utoipa::{PartialSchema, ToSchema};
 pub const NAME_PATTERN: &str = r"^[^\s\x00-\x1f\x7f-\x9f]+$";
 /// What a short text consists of: no control characters.
 pub const TEXT_PATTERN: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
+/// What people write consists of: no control characters but line breaks and tabs.
+const PROSE_PATTERN: &str = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$";
 
 macro_rules! schemas {
     ($($(#[$doc:meta])* $name:ident = $build:expr;)+) => {
@@ -81,7 +83,7 @@ schemas! {
         .description(Some("A field's name, without control characters."))
         .examples([serde_json::json!("total")]);
     /// Whom to tell, and by which channel.
-    Recipient = text(TEXT_MAX, r"^(email|webhook|file):[^\x00-\x1f\x7f-\x9f]+$")
+    Recipient = text(notify::RECIPIENT_MAX, r"^(email|webhook|file):[^\x00-\x1f\x7f-\x9f]+$")
         .description(Some("A channel and an address in it."))
         .examples([serde_json::json!("email:a@example.com")]);
     /// A UUID of version 7.
@@ -123,9 +125,32 @@ schemas! {
     Reason = ObjectBuilder::new()
         .schema_type(Type::String)
         .max_length(Some(REASON_MAX))
-        .pattern(Some(r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"))
+        .pattern(Some(PROSE_PATTERN))
         .description(Some("What people write, line breaks included."))
         .examples([serde_json::json!("not readable")]);
+    /// What a notification says first.
+    Subject = text(notify::SUBJECT_MAX, TEXT_PATTERN)
+        .description(Some("One line."))
+        .examples([serde_json::json!("INV-1001 was approved")]);
+    /// What a notification says.
+    MessageBody = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(notify::BODY_MAX))
+        .pattern(Some(PROSE_PATTERN))
+        .description(Some("Plain text, line breaks included."))
+        .examples([serde_json::json!("INV-1 was approved.")]);
+    /// A template of a subject.
+    SubjectTemplate = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(SUBJECT_TEMPLATE_MAX))
+        .description(Some("A template of one line; where it makes nothing, the standard subject is used."))
+        .examples([serde_json::json!("{{ item.name }} was {{ outcome }}")]);
+    /// A template of a body.
+    BodyTemplate = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .max_length(Some(notify::BODY_MAX))
+        .description(Some("A template of plain text."))
+        .examples([serde_json::json!("{% for c in corrections %}{{ c.field }}: {{ c.new }}{% endfor %}")]);
     /// What has become of a notification.
     NotificationStatus = words(["pending", "in_progress", "succeeded", "retryable_failed", "failed", "cancelled"])
         .description(Some("Derived from the deliveries to the required recipients."));

@@ -3,6 +3,7 @@
 //! The environment is left alone: without a flag the demonstration runs in a temporary folder, so that it never writes into
 //! somebody's real database by accident.
 
+mod decide;
 pub(crate) mod seed;
 mod submit;
 mod tell;

@@ -1,11 +1,12 @@
-//! The small world that `docket serve --demo` starts with: the demonstration's tenants, collections, pipeline and items, and a key
-//! for each role. Seeding again adds nothing but new keys, and the keys of the time before are revoked.
+//! The small world that `docket serve --demo` starts with: the demonstration's tenants, collections, pipeline and items, reviews of which
+//! some are decided and told, and a key for each role. Seeding again adds nothing but new keys, and the keys of the time before are revoked.
 
 use anyhow::Result;
 use docket_core::access::Role;
 use docket_core::scope::{Actor, Operator};
 use docket_engine::{Engine, NewKey};
 
+use super::decide::{TOLD, payments};
 use super::submit::{names, submit};
 use super::world::{Tenant, World, definition};
 
@@ -30,6 +31,7 @@ pub(crate) async fn world(engine: &Engine) -> Result<Vec<String>> {
     ] {
         submit(&world, &tenant, &names(prefix, 1001, count), None).await?;
     }
+    let reviewed = payments(&world, &who).await?;
     revoke_earlier(engine, &who).await?;
     let mut told = vec![format!("Demo: pipeline '{}', and these keys:", world.pipeline()?)];
     for role in [Role::Worker, Role::Service] {
@@ -45,6 +47,10 @@ pub(crate) async fn world(engine: &Engine) -> Result<Vec<String>> {
             ));
         }
     }
+    told.push(format!(
+        "Demo: collection '{reviewed}' of {} has a review left, and tells {TOLD} of each decision: docket deliveries list",
+        world.large()?.id
+    ));
     Ok(told)
 }
 

@@ -1,7 +1,10 @@
 //! `docket serve` from its start until it is ready: keys, configuration, and what stops it from starting.
 
-use crate::serving::{Server, folder, refused, serve, serve_in};
+use std::time::Duration;
+
 use serde_json::json;
+
+use crate::serving::{Server, folder, refused, serve, serve_in};
 
 #[tokio::test]
 async fn a_server_is_ready_when_it_says_so_and_prints_the_first_key_once_only() {
@@ -220,6 +223,35 @@ async fn the_demo_has_a_key_for_each_role() {
         "nothing is seeded twice"
     );
     server.stop();
+}
+
+#[tokio::test]
+async fn the_demo_tells_of_decided_reviews_in_its_file() {
+    let folder = folder();
+    for time in ["at first", "again"] {
+        let mut command = serve_in(folder.path());
+        command.arg("--demo");
+        let server = Server::start(command);
+        let lead = server.printed_key("lead").expect("a lead's key");
+        let sent = async {
+            loop {
+                let found = server
+                    .good("GET", "/api/v1/deliveries?status=sent", &lead, None)
+                    .await;
+                let sent = found["items"].as_array().map_or(0, Vec::len);
+                if sent >= 3 {
+                    break sent;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let sent = tokio::time::timeout(Duration::from_secs(60), sent).await;
+        assert_eq!(sent.expect("they are sent"), 3, "{time}");
+        let file = std::fs::read_to_string(folder.path().join("outbox.jsonl")).expect("there is a file");
+        assert_eq!(file.lines().count(), 3, "{time}: {file}");
+        assert!(file.contains("was rejected by ann"), "{file}");
+        server.stop();
+    }
 }
 
 #[tokio::test]

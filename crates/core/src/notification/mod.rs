@@ -20,7 +20,7 @@ use crate::refusal::{Refusal, Refused};
 
 pub use course::{Ability, Answer, Course, Found, RetryPolicy, Step};
 pub use recipients::{RECIPIENTS_MAX, destination, read_recipients};
-pub use rule::NotifyRule;
+pub use rule::{NotifyRule, SUBJECT_TEMPLATE_MAX};
 pub use token::delivery_token;
 pub use version::{VersionStands, version_stands};
 pub use whole::{NotificationStatus, status_of_whole};

@@ -11,7 +11,7 @@ use crate::review::Outcome;
 /// The most recipients of a rule: every decision makes a message for each.
 const RULE_RECIPIENTS_MAX: usize = 100;
 /// The longest template of a subject, in bytes.
-const SUBJECT_TEMPLATE_MAX: usize = 4_096;
+pub const SUBJECT_TEMPLATE_MAX: usize = 4_096;
 
 /// Who is told of decided reviews, and in which words. Written as on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ const BODY: &str = "{{ item.name }} in {{ item.collectionId }} was {{ outcome }}
 {% if reason %}
 Reason: {{ reason }}
 {% endif %}{% for correction in corrections %}
-{{ correction.field }}: {{ correction.new }} (was {{ correction.old }}){% endfor %}
+{{ correction.field }}: {{ correction.new }} (was {{ correction.old|default('empty') }}){% endfor %}
 ";
 
 /// A decision to be told.
@@ -62,10 +62,16 @@ pub(crate) fn check_rule(outbox: &OutboxConfig, rule: &NotifyRule) -> Refused<()
     Ok(())
 }
 
+/// A subject may be all of fields that an item does not have; then it is as if there were no template for it.
 fn words(rule: &NotifyRule, values: &Value) -> Refused<(String, String)> {
-    let subject = render("subject", rule.subject.as_deref().unwrap_or(SUBJECT), values)?;
+    let said = |template: &str| Ok(one_line(&render("subject", template, values)?));
+    let subject = match &rule.subject {
+        Some(template) => Some(said(template)?).filter(|subject| !subject.is_empty()),
+        None => None,
+    };
+    let subject = subject.map_or_else(|| said(SUBJECT), Ok)?;
     let body = render("body", rule.body.as_deref().unwrap_or(BODY), values)?;
-    Ok((one_line(&subject), plain(&body)))
+    Ok((subject, plain(&body)))
 }
 
 /// Makes the notification that the collection's rule asks for, if it does. What is to be written is added to `writes`.

@@ -175,7 +175,7 @@ pub(crate) fn render(
     let channel = outbox.channels.get(kind).ok_or_else(|| {
         Refusal::invalid(
             "recipient",
-            format!("this server has no channel '{kind}'; see the configuration"),
+            format!("this server has no channel '{kind}': its configuration has no [channels.{kind}]"),
         )
     })?;
     let frozen = channel.render(message, recipient, token)?;

@@ -41,11 +41,11 @@ impl Names for SystemNames {
 /// Why a webhook may not go there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Forbidden {
-    #[error("the address {0} is {1}, and webhooks go to public addresses only")]
+    #[error("the address {0} is {1}, and webhooks go to public addresses only, unless allow_private is set")]
     Address(IpAddr, &'static str),
-    #[error("plain http is not allowed: use https")]
+    #[error("plain http is not allowed, unless allow_private is set: use https")]
     Scheme,
-    #[error("port {0} is not allowed: use 443, 80, or one from 1024 on")]
+    #[error("port {0} is not allowed, unless allow_private is set: use 443, 80, or one from 1024 on")]
     Port(u16),
 }
 

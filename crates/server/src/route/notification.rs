@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use docket_core::id::{DeliveryId, NotificationId};
+use docket_core::notify::ChannelKind;
 use docket_core::scope::Notifying;
 use docket_engine::{CreatedNotification, DeliveryFilter, DeliveryView, NewNotification, NotificationView};
 use docket_wire::Page;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::caller::{As, Notifiers, Reach};
-use crate::error::ApiResult;
+use crate::error::{ApiError, ApiResult};
 use crate::extract::{Json, PathParam, Query};
 use crate::openapi::{Conflicts, Missing};
 use crate::page;
@@ -23,6 +24,12 @@ fn who(caller: &As<Notifiers>) -> Notifying {
         Reach::Tenant(scope) => Notifying::of(&scope),
         Reach::Deployment(operator) => Notifying::deployment(&operator),
     }
+}
+
+/// The channel of this word.
+pub(crate) fn channel_named(path: &str, word: &str) -> ApiResult<ChannelKind> {
+    let found = ChannelKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    found.ok_or_else(|| ApiError::malformed(path, "must be email, webhook or file"))
 }
 
 fn show(view: NotificationView) -> wire::Notification {
@@ -217,7 +224,10 @@ pub(crate) async fn deliveries(
     let limit = page::limit(query.limit)?;
     let filter = DeliveryFilter {
         state: query.status.as_deref().map(str::parse).transpose()?,
-        channel: query.channel,
+        channel: match &query.channel {
+            Some(word) => Some(channel_named("channel", word)?.to_string()),
+            None => None,
+        },
     };
     let found = state
         .engine()

@@ -5,7 +5,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use docket_core::id::PauseId;
 use docket_core::name::{CollectionId, PipelineName, TenantId};
-use docket_core::notify::ChannelKind;
 use docket_engine::{PauseTarget, PauseView};
 use docket_wire::Page;
 use docket_wire::page::PageQuery;
@@ -18,6 +17,7 @@ use crate::extract::{Json, PathParam, Query};
 use crate::idempotency::{IdempotencyKey, marked};
 use crate::openapi::{IdempotencyHeader, Missing};
 use crate::page;
+use crate::route::notification::channel_named;
 use crate::state::AppState;
 
 fn show(view: PauseView) -> wire::Pause {
@@ -70,9 +70,7 @@ fn target(body: &wire::PauseSet) -> ApiResult<PauseTarget> {
             Ok(PauseTarget::Collection(id))
         }
         wire::PauseScope::Channel => {
-            let id = named("id", &body.id)?;
-            let kind = ChannelKind::ALL.into_iter().find(|kind| kind.as_str() == id);
-            let kind = kind.ok_or_else(|| ApiError::malformed("id", "must be email, webhook or file"))?;
+            let kind = channel_named("id", &named("id", &body.id)?)?;
             Ok(PauseTarget::Channel(kind))
         }
     }

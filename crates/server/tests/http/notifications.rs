@@ -84,6 +84,7 @@ on_both! {
         site.post("admin", &format!("{path}/cancel"), json!({})).await.problem(409, "conflict");
         assert_eq!(site.get("admin", "/api/v1/deliveries?channel=file").await.json()["items"].as_array().unwrap().len(), 1);
         site.get("admin", "/api/v1/deliveries?status=lost").await.wrong_at("status");
+        site.get("admin", "/api/v1/deliveries?channel=pigeon").await.wrong_at("channel");
         let pause = json!({ "scope": "channel", "id": "email", "reason": "maintenance" });
         assert_eq!(site.post("admin", "/api/v1/pauses", pause).await.json()["channel"], "email");
         let pause = json!({ "scope": "channel", "id": "pigeon", "reason": "none" });

@@ -95,6 +95,14 @@ on_both! {
         assert_eq!(said_to(world, 0), "Ann Bcc: eve@example.com corrected\n99 total: 12.5 -> 99");
     }
 
+    async fn n11_a_subject_of_fields_that_an_item_does_not_have_gives_way_to_the_standard_one(world: &World) {
+        let rule = json!({ "recipients": [HOOK], "on": ["approved"], "subject": " {{ item.fields.title }} " });
+        let (_, review) = desk(world, rule).await;
+        world.decide("acme", "ann", decision(review, Outcome::Approved)).await.unwrap();
+        world.dispatch_after(10_001).await;
+        assert!(said_to(world, 0).starts_with("INV-1 was approved\n"), "{}", said_to(world, 0));
+    }
+
     async fn v17_an_undone_decision_tells_nobody_and_the_next_one_does(world: &World) {
         let (item, review) = desk(world, json!({ "recipients": [HOOK], "on": ["approved", "rejected"] })).await;
         world.decide("acme", "ann", decision(review, Outcome::Rejected)).await.unwrap();
