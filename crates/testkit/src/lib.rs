@@ -21,6 +21,7 @@ pub mod mail_server;
 pub mod model;
 pub mod outage;
 pub mod outbox;
+pub mod outbox_rows;
 mod plain;
 pub mod provider;
 pub mod proxy;
