@@ -7,7 +7,7 @@ use docket_testkit::mail_proxy::{MailCut, MailProxy};
 use docket_testkit::mail_server::{MailServer, Speech};
 use docket_testkit::outbox_rows::{DeliveryRow, RowState};
 
-use super::round::{Draw, OtherSide, TIMEOUT_SECONDS};
+use super::round::{Draw, OtherSide, TIMEOUT_SECONDS, say};
 
 /// Where dialogues break, in turns. There are fewer than messages of a round, so that a round meets all of them.
 const CUTS: [MailCut; 8] = [
@@ -69,7 +69,7 @@ impl OtherSide for Mail {
             let other = draw.random.below(last as u64 + 1);
             cuts.swap(last, usize::try_from(other).expect("a small number"));
         }
-        println!("  {cuts:?}");
+        say(&format!("  {cuts:?}"));
         self.proxy.cut_at(&cuts);
     }
 

@@ -17,7 +17,7 @@ use docket_testkit::{Database, Plain};
 use crate::serving::doctor;
 use compare::compare;
 use mail::Mail;
-use round::{Draw, Kills, OtherSide, World};
+use round::{Draw, Kills, OtherSide, World, say};
 use webhook::Webhook;
 
 /// Each point once.
@@ -34,7 +34,7 @@ async fn rounds(database: Database, other: impl OtherSide, two: bool) {
         number("DOCKET_OUTBOX_ROUNDS", ROUNDS),
         number("DOCKET_OUTBOX_SEED", 1),
     );
-    println!("DOCKET_OUTBOX_SEED={seed} DOCKET_OUTBOX_ROUNDS={count}");
+    say(&format!("DOCKET_OUTBOX_SEED={seed} DOCKET_OUTBOX_ROUNDS={count}"));
     let world = World {
         plain: Plain::of(&database),
         database,

@@ -23,6 +23,15 @@ const LEASE_SECONDS: u32 = 5;
 /// The time-out of a channel.
 pub(super) const TIMEOUT_SECONDS: u32 = 1;
 
+/// Says what is needed for making a round again; a test that passes is not heard.
+#[expect(
+    clippy::print_stdout,
+    reason = "whoever reads a failure needs its seed and its faults"
+)]
+pub(super) fn say(text: &str) {
+    println!("{text}");
+}
+
 /// Who is told, and keeps a ledger of what it was told.
 pub(super) trait OtherSide {
     /// Its section of the settings, in this round.
@@ -62,7 +71,7 @@ pub(super) struct Kills(BTreeMap<&'static str, u64>);
 
 impl Kills {
     pub(super) fn assert_all_points(&self, rounds: u64) {
-        println!("killed: {:?}", self.0);
+        say(&format!("killed: {:?}", self.0));
         assert_eq!(
             self.0.values().sum::<u64>(),
             rounds,
@@ -96,7 +105,7 @@ impl World {
         let number = draw.number;
         let (point, times) = POINTS[usize::try_from(number).expect("a small number") % POINTS.len()];
         let at = format!("{point}:{}", 1 + draw.random.below(times));
-        println!("round {number}: {at}");
+        say(&format!("round {number}: {at}"));
         let folder = tempfile::tempdir().expect("a folder can be made");
         let settings = folder.path().join("docket.toml");
         let text = format!(

@@ -10,7 +10,7 @@ use docket_testkit::outbox_rows::DeliveryRow;
 use docket_testkit::provider::{Control, Mode, ProviderProcess, read_ledger};
 use tempfile::TempDir;
 
-use super::round::{Draw, OtherSide, TIMEOUT_SECONDS};
+use super::round::{Draw, OtherSide, TIMEOUT_SECONDS, say};
 
 /// What may go wrong with a message.
 const FAULTS: [Mode; 10] = [
@@ -132,7 +132,7 @@ impl OtherSide for Webhook {
         let faults = FAULTS.iter().cycle().skip(turn * FAULTS_OF_ROUND % FAULTS.len());
         control.modes.extend(faults.take(FAULTS_OF_ROUND));
         LOOKUP_FAULTS[turn % LOOKUP_FAULTS.len()].put_into(&mut control);
-        println!("  {control:?}");
+        say(&format!("  {control:?}"));
         self.provider.control(&control).await;
     }
 
