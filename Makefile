@@ -48,9 +48,11 @@ check:
 	scripts/check-guarantees
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-kill-outbox: ## Kill 200 servers on the way of a message, on each database (ARGS=SEED)
-	@scripts/setup rust cc postgres
-	DOCKET_OUTBOX_ROUNDS=200 DOCKET_OUTBOX_SEED=$(or $(ARGS),1) scripts/with-postgres cargo test --locked -p docket-cli --test serve outbox
+# The tests of channels come along for the provider's program, which is built with them; none of them is run.
+kill-outbox: ## Kill 200 servers on the way of webhooks and 200 on the way of mails, on each database (ARGS=SEED)
+	@scripts/setup rust cc postgres channels
+	DOCKET_OUTBOX_ROUNDS=200 DOCKET_OUTBOX_SEED=$(or $(ARGS),1) scripts/with-postgres \
+		cargo test --locked -p docket-cli -p docket-testkit --test serve --test channels outbox:: -- --test-threads 4
 
 mutate-outbox: ## Break the outbox in one place after the other; the suite has to notice (ARGS='no-intent no-fence')
 	@scripts/setup rust cc postgres python

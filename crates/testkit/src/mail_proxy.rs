@@ -1,7 +1,7 @@
 //! A proxy before a mail server that breaks the dialogue at a chosen point. It reads plain SMTP, one mail for each connection.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -30,6 +30,7 @@ pub struct MailProxy {
     /// Where it listens.
     pub port: u16,
     swallowed: Arc<AtomicU64>,
+    cuts: Arc<Mutex<Vec<MailCut>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -46,22 +47,41 @@ impl MailProxy {
         let port = listener.local_addr().unwrap().port();
         let swallowed = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&swallowed);
+        let cuts = Arc::new(Mutex::new(vec![cut]));
+        let in_turn = Arc::clone(&cuts);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                let cut = next(&in_turn);
                 tokio::spawn(pass(client, behind, cut, Arc::clone(&counted)));
             }
         });
         Self {
             port,
             swallowed,
+            cuts,
             task,
         }
+    }
+
+    /// Breaks the dialogues to come at these points, in turns; with none it passes everything on.
+    pub fn cut_at(&self, cuts: &[MailCut]) {
+        *self.cuts.lock().expect("nobody panics with the lock") = cuts.to_vec();
     }
 
     /// How many answers to whole mails did not arrive. The server had answered.
     pub fn swallowed(&self) -> u64 {
         self.swallowed.load(Ordering::SeqCst)
     }
+}
+
+/// The first cut, which then is the last in turn.
+fn next(cuts: &Mutex<Vec<MailCut>>) -> MailCut {
+    let mut cuts = cuts.lock().expect("nobody panics with the lock");
+    let first = cuts.first().copied().unwrap_or(MailCut::Never);
+    if !cuts.is_empty() {
+        cuts.rotate_left(1);
+    }
+    first
 }
 
 async fn pass(client: TcpStream, behind: u16, cut: MailCut, swallowed: Arc<AtomicU64>) {

@@ -29,6 +29,11 @@ pub struct Control {
     pub lookup_lag_ms: i64,
     /// Lookups answer 503.
     pub lookup_fails: bool,
+    /// Lookups answer 200 with words that are no JSON.
+    pub lookup_babbles: bool,
+    /// How old a message may be by its `webhook-timestamp`; an older one is not taken, and its connection is broken. Without it a provider on
+    /// a busy machine may take a message long after it has said that it does not know it. 0 for any age.
+    pub age_max_ms: i64,
 }
 
 impl Control {

@@ -65,19 +65,21 @@ async fn control(stream: &mut TcpStream, shared: &Shared, body: &str) {
 async fn lookup(stream: &mut TcpStream, shared: &Shared, token: &str) {
     let delay_ms = lock(shared).control.lookup_delay_ms;
     tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-    let (found, fails) = {
+    let (found, fails, babbles) = {
         let state = lock(shared);
         let visible_ms = SystemClock.now().ms() - state.control.lookup_lag_ms;
         let effect = state
             .ledger
             .first(token)
             .filter(|effect| effect.at_ms <= visible_ms);
-        (effect.map(|effect| effect.id.clone()), state.control.lookup_fails)
+        let found = effect.map(|effect| effect.id.clone());
+        (found, state.control.lookup_fails, state.control.lookup_babbles)
     };
-    match (fails, found) {
-        (true, _) => answer(stream, "503 Service Unavailable", "", "").await,
-        (false, Some(id)) => answer(stream, "200 OK", "", &id_json(&id)).await,
-        (false, None) => answer(stream, "404 Not Found", "", "").await,
+    match found {
+        _ if fails => answer(stream, "503 Service Unavailable", "", "").await,
+        _ if babbles => answer(stream, "200 OK", "", "<p>Let me see.").await,
+        Some(id) => answer(stream, "200 OK", "", &id_json(&id)).await,
+        None => answer(stream, "404 Not Found", "", "").await,
     }
 }
 
@@ -90,7 +92,10 @@ async fn message(mut stream: TcpStream, shared: &Shared, request: Request) {
         let mut guard = lock(shared);
         let state = &mut *guard;
         let token = request.headers.get("webhook-id").cloned().unwrap_or_default();
-        let mode = state.control.mode(&token, &mut state.attempts);
+        let mode = match is_too_old(&state.control, &request) {
+            true => Mode::Reset,
+            false => state.control.mode(&token, &mut state.attempts),
+        };
         let retry_after = state.control.retry_after.clone();
         let retry_after = retry_after.map(|value| format!("Retry-After: {value}\r\n"));
         let id = mode.takes().then(|| take(state, token, request));
@@ -112,6 +117,13 @@ async fn message(mut stream: TcpStream, shared: &Shared, request: Request) {
         // Closed with no lingering is a reset.
         Mode::Reset | Mode::AcceptThenReset => stream.set_zero_linger().expect("a socket can be reset"),
     }
+}
+
+fn is_too_old(control: &Control, request: &Request) -> bool {
+    let sent_at = request.headers.get("webhook-timestamp");
+    let sent_at_ms = sent_at.and_then(|seconds| Some(seconds.parse::<i64>().ok()? * 1_000));
+    control.age_max_ms > 0
+        && sent_at_ms.is_none_or(|sent_at_ms| SystemClock.now().ms() - sent_at_ms > control.age_max_ms)
 }
 
 /// The effect, and the id that it has.

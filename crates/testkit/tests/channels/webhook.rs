@@ -171,6 +171,13 @@ async fn a_lookup_tells_what_the_ledger_says_once_it_shows() {
             },
             "unknown",
         ),
+        (
+            Control {
+                lookup_babbles: true,
+                ..Control::default()
+            },
+            "unknown",
+        ),
     ] {
         provider.control(&control).await;
         let answer = channel.lookup(&frozen.token).await;
