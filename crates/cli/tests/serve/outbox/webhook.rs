@@ -38,7 +38,7 @@ const LOOKUP_FAULTS: [LookupFault; 5] = [
 /// The provider takes nothing that is older, and shows what it took so long afterwards; together it is less than the lag that it admits to.
 const AGE_MAX_MS: i64 = 2_000;
 const LAG_MS: i64 = 500;
-const LAG_SECONDS: u32 = 5;
+const LAG_SECONDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug)]
 enum LookupFault {
