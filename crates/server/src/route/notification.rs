@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use docket_core::id::{DeliveryId, NotificationId};
+use docket_core::name::{TEXT_MAX, check_text};
 use docket_core::notify::ChannelKind;
 use docket_core::scope::Notifying;
 use docket_engine::{CreatedNotification, DeliveryFilter, DeliveryView, NewNotification, NotificationView};
@@ -151,6 +152,9 @@ pub(crate) async fn notifications(
     caller: As<Notifiers>,
     Query(query): Query<NotificationsQuery>,
 ) -> ApiResult<Json<Page<wire::Notification>>> {
+    if let Some(subject) = &query.changelist_id {
+        check_text("changelistId", subject, TEXT_MAX)?;
+    }
     let before = page::place_of(query.cursor.as_deref())?.unwrap_or_else(NotificationId::last);
     let limit = page::limit(query.limit)?;
     let found = state

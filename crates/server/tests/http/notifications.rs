@@ -116,6 +116,7 @@ on_both! {
         large["body"] = json!("x".repeat(300_000));
         site.post("service", PATH, large).await.problem(413, "payload_too_large");
         site.get("service", &format!("{PATH}/not-an-id")).await.wrong_at("notificationId");
+        site.get("service", &format!("{PATH}?changelistId=a%0Ab")).await.wrong_at("changelistId");
         assert_eq!(site.get("service", PATH).await.json()["items"], json!([]));
     }
 }
