@@ -118,6 +118,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
 
 /// Waits for what goes on in the background, within bounds.
 async fn wind_down(mut background: Background) {
+    background.stop_sending();
     if tokio::time::timeout(stop::SENDS, background.sent())
         .await
         .is_err()
