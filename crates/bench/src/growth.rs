@@ -6,15 +6,20 @@ use anyhow::Result;
 
 use crate::Args;
 use crate::report::Report;
-use crate::scenario::{SIMPLE_UPDATE, drain};
+use crate::scenario::{SIMPLE_UPDATE, drain, short};
 use crate::seed::{Seed, fill};
 use crate::site::{Site, connect};
 use crate::work;
 
 const LANES: u32 = 1_000;
+/// What the smallest queue holds, and each turn takes out of any.
+const TURN_JOBS: u64 = 10_000;
 
 /// The scenarios of growth on PostgreSQL.
 pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
+    if !args.quick && args.wants("postgres: growth") {
+        sizes(args, cluster, report).await?;
+    }
     if args.wants("postgres: whale") {
         whale(args, cluster, report).await?;
     }
@@ -24,6 +29,48 @@ pub(crate) async fn postgres(args: &Args, cluster: &str, report: &mut Report) ->
     if !args.quick && args.wants("postgres: pinned") {
         pinned(args, cluster, report).await?;
     }
+    Ok(())
+}
+
+/// The same number of jobs out of queues of different sizes. They take turns, so that a machine whose speed changes is fair to all, and
+/// the median of each counts.
+async fn sizes(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
+    const TURNS: usize = 7;
+    const SIZES: [(u64, u32); 3] = [(TURN_JOBS, LANES), (1_000_000, LANES), (1_000_000, 100 * LANES)];
+    let name = |(jobs, lanes): (u64, u32)| {
+        let (jobs, lanes) = (short(jobs), short(u64::from(lanes)));
+        format!("postgres: growth, {jobs} queued, {lanes} lanes, 4×50")
+    };
+    let seed = |(jobs, lanes): (u64, u32)| Seed {
+        lanes,
+        limit: 5,
+        jobs,
+    };
+    let mut sites = Vec::new();
+    for size in SIZES {
+        let mut site = Site::postgres(args, cluster).await?;
+        fill(&site, seed(size)).await?;
+        site.start_background().await?;
+        sites.push((size, site, Vec::with_capacity(TURNS)));
+    }
+    for turn in 0..TURNS {
+        for (size, site, measured) in &mut sites {
+            match &site.sql {
+                Some(sql) if size.0 > TURN_JOBS => crate::baseline::settle(sql).await?,
+                _ if turn > 0 => fill(site, seed(*size)).await?,
+                _ => {}
+            }
+            measured.push(work::drain_some(site, &name(*size), (4, 50), TURN_JOBS - 500).await?);
+        }
+    }
+    for (size, site, mut measured) in sites {
+        measured.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));
+        report.add(&name(size), &measured[TURNS / 2], None, &[SIMPLE_UPDATE]);
+        site.close().await?;
+    }
+    let [small, deep, wide] = SIZES.map(name);
+    report.times(&small, &deep, 1.2);
+    report.times(&deep, &wide, 1.2);
     Ok(())
 }
 

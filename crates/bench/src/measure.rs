@@ -9,12 +9,12 @@ use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 
-/// What was measured.
+/// What was measured; no latencies where none were taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) per_second: f64,
-    pub(crate) p50_ms: f64,
-    pub(crate) p99_ms: f64,
+    pub(crate) p50_ms: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
     pub(crate) done: u64,
 }
 
@@ -33,10 +33,12 @@ impl Run {
         !self.over.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add(&self, n: usize) {
-        self.done.fetch_add(n as u64, Ordering::Relaxed);
+    /// Counts something that was done; how much it is with that.
+    pub(crate) fn add(&self, n: usize) -> u64 {
+        let before = self.done.fetch_add(n as u64, Ordering::Relaxed);
         let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.last_us.fetch_max(now_us, Ordering::Relaxed);
+        before + n as u64
     }
 
     /// From the beginning until something was last done: finding out that there is nothing left is no work.
@@ -100,7 +102,7 @@ where
     timer.abort();
     bar.finish_and_clear();
     let done = run.done.load(Ordering::Relaxed);
-    let ms = |quantile| all.0.value_at_quantile(quantile) as f64 / 1000.0;
+    let ms = |quantile| (!all.0.is_empty()).then(|| all.0.value_at_quantile(quantile) as f64 / 1000.0);
     Ok(Measured {
         per_second: done as f64 / run.took().as_secs_f64(),
         p50_ms: ms(0.5),

@@ -15,8 +15,8 @@ use crate::measure::Measured;
 pub(crate) struct Figure {
     pub(crate) name: String,
     pub(crate) per_second: f64,
-    pub(crate) p50_ms: f64,
-    pub(crate) p99_ms: f64,
+    pub(crate) p50_ms: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
     pub(crate) done: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wal_bytes_per_job: Option<f64>,
@@ -74,13 +74,26 @@ impl Report {
         self.facts.push(fact);
     }
 
+    fn per_second(&self, name: &str) -> Option<f64> {
+        let figure = self.figures.iter().find(|figure| figure.name == name)?;
+        Some(figure.per_second)
+    }
+
+    /// How many times as much one costs as another.
+    pub(crate) fn times(&mut self, base: &str, grown: &str, at_most: f64) {
+        if let (Some(base_rate), Some(rate)) = (self.per_second(base), self.per_second(grown)) {
+            self.fact(Fact {
+                name: format!("{grown}, its cost beside that of {base}"),
+                value: base_rate / rate,
+                unit: "×",
+                at_most,
+            });
+        }
+    }
+
     /// What one figure costs beside another, as a part of it.
     pub(crate) fn cost(&mut self, name: &str, beside: &str, at_most: f64) {
-        let per_second = |name: &str| {
-            let figure = self.figures.iter().find(|figure| figure.name == name)?;
-            Some(figure.per_second)
-        };
-        if let (Some(with), Some(without)) = (per_second(name), per_second(beside)) {
+        if let (Some(with), Some(without)) = (self.per_second(name), self.per_second(beside)) {
             self.fact(Fact {
                 name: format!("{name}, what that costs"),
                 value: (1.0 - with / without) * 100.0,
@@ -94,7 +107,7 @@ impl Report {
     pub(crate) fn wait(&mut self, name: &str, beside: &str, at_most: f64) {
         let median = |name: &str| {
             let figure = self.figures.iter().find(|figure| figure.name == name)?;
-            Some(figure.p50_ms)
+            figure.p50_ms
         };
         if let (Some(took), Some(base)) = (median(name), median(beside)) {
             self.fact(Fact {
@@ -146,13 +159,9 @@ impl Report {
             table.add_row([
                 Cell::new(&figure.name),
                 right(format!("{:.0}", figure.per_second)),
-                right(format!("{:.2}", figure.p50_ms)),
-                right(format!("{:.2}", figure.p99_ms)),
-                right(
-                    figure
-                        .wal_bytes_per_job
-                        .map_or_else(String::new, |bytes| format!("{bytes:.0}")),
-                ),
+                right(known(figure.p50_ms, |ms| format!("{ms:.2}"))),
+                right(known(figure.p99_ms, |ms| format!("{ms:.2}"))),
+                right(known(figure.wal_bytes_per_job, |bytes| format!("{bytes:.0}"))),
                 Cell::new(ratios(figure)),
             ]);
         }
@@ -179,16 +188,20 @@ fn ratios(figure: &Figure) -> String {
         .join(", ")
 }
 
+/// Nothing is said of what was not measured.
+fn known(value: Option<f64>, said: impl Fn(f64) -> String) -> String {
+    value.map_or_else(String::new, said)
+}
+
 fn line(figure: &Figure) -> String {
-    let wal = figure
-        .wal_bytes_per_job
-        .map_or_else(String::new, |bytes| format!("  {bytes:.0} B WAL/job"));
+    let p50 = known(figure.p50_ms, |ms| format!("  p50 {ms:.2} ms"));
+    let p99 = known(figure.p99_ms, |ms| format!("  p99 {ms:.2} ms"));
+    let wal = known(figure.wal_bytes_per_job, |bytes| {
+        format!("  {bytes:.0} B WAL/job")
+    });
+    let ratios = ratios(figure);
     format!(
-        "{:<58} {:>9.0}/s  p50 {:.2} ms  p99 {:.2} ms{wal}  {}",
-        figure.name,
-        figure.per_second,
-        figure.p50_ms,
-        figure.p99_ms,
-        ratios(figure)
+        "{:<58} {:>9.0}/s{p50}{p99}{wal}  {ratios}",
+        figure.name, figure.per_second
     )
 }

@@ -82,6 +82,7 @@ async fn postgres_drains(args: &Args, cluster: &str, report: &mut Report) -> Res
         .await?;
         site.start_background().await?;
         for (workers, batch) in shapes {
+            // No figure inherits what the one before has left behind: at any depth they begin alike.
             if jobs < 1_000_000 {
                 fill(
                     &site,
@@ -92,6 +93,8 @@ async fn postgres_drains(args: &Args, cluster: &str, report: &mut Report) -> Res
                     },
                 )
                 .await?;
+            } else if let Some(sql) = &site.sql {
+                baseline::settle(sql).await?;
             }
             drain(
                 args,

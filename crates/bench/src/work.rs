@@ -42,13 +42,28 @@ pub(crate) async fn drain(
 ) -> Result<Measured> {
     measure(name, window, |run| {
         (0..workers)
-            .map(|worker| drain_one(site.engine.clone(), run.clone(), worker, batch))
+            .map(|worker| drain_one(site.engine.clone(), run.clone(), worker, batch, u64::MAX))
             .collect()
     })
     .await
 }
 
-async fn drain_one(engine: Engine, run: Run, worker: usize, batch: u32) -> Result<Latencies> {
+/// The same for so many jobs, however long that takes.
+pub(crate) async fn drain_some(
+    site: &Site,
+    name: &str,
+    (workers, batch): (usize, u32),
+    jobs: u64,
+) -> Result<Measured> {
+    measure(name, Duration::from_secs(120), |run| {
+        (0..workers)
+            .map(|worker| drain_one(site.engine.clone(), run.clone(), worker, batch, jobs))
+            .collect()
+    })
+    .await
+}
+
+async fn drain_one(engine: Engine, run: Run, worker: usize, batch: u32, most: u64) -> Result<Latencies> {
     let mut latencies = Latencies::new()?;
     let claim = claim(worker, batch, 0)?;
     let mut empty = 0;
@@ -67,7 +82,9 @@ async fn drain_one(engine: Engine, run: Run, worker: usize, batch: u32) -> Resul
         empty = 0;
         latencies.add(began.elapsed());
         complete(&engine, &jobs).await?;
-        run.add(jobs.len());
+        if run.add(jobs.len()) >= most {
+            run.end();
+        }
     }
     Ok(latencies)
 }

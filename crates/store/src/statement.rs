@@ -107,6 +107,12 @@ macro_rules! statements {
         $crate::statement::Statement::sqlite(
             $label, concat!("/* ", $label, " */ select ", $columns!(), " ", $text))
     };
+    (@one selecting_split $label:literal $columns:ident $postgres:literal $sqlite:literal) => {
+        $crate::statement::Statement::split(
+            $label,
+            concat!("/* ", $label, " */ select ", $columns!(), " ", $postgres),
+            concat!("/* ", $label, " */ select ", $columns!(), " ", $sqlite))
+    };
     (@one split $label:literal $postgres:literal $sqlite:literal) => {
         $crate::statement::Statement::split(
             $label, concat!("/* ", $label, " */ ", $postgres), concat!("/* ", $label, " */ ", $sqlite))

@@ -11,11 +11,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use docket_core::random::{Random as _, SeededRandom};
-use docket_engine::{Claim, Complete, Engine, Error};
+use docket_core::review::Outcome;
+use docket_core::scope::Reviewing;
+use docket_engine::{Claim, Complete, EmptyReason, Engine, Error, Pop};
+use docket_testkit::desk::{decision, reviewer};
 use docket_testkit::load;
 use docket_testkit::outage::{plain_client, server, submit, waiting_claim, within};
 use docket_testkit::proxy::Proxy;
-use docket_testkit::{Cluster, Database, Plain};
+use docket_testkit::{Cluster, Database, Plain, World, names};
+use serde_json::json;
 
 /// Every third commit is cut, before it reaches the server or after: each answer agrees with the tables (A3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -108,6 +112,78 @@ async fn claim_and_complete_all(engine: &Engine, jobs: usize) -> usize {
         }
     }
     done
+}
+
+/// The same for reviewers: whoever pops is given what nobody else holds, and each decision is made once (A3, V5, V9).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_whose_answer_was_lost_is_resolved_not_guessed() {
+    const REVIEWS: usize = 120;
+    within(90, async {
+        let database = Database::postgres().await;
+        let url = database.url.clone().unwrap();
+        let proxy = Proxy::before(&url).await;
+        let through = proxy.url(&url);
+        let world = World::new(database).await;
+        world.desk("acme", json!({})).await;
+        for n in 0..REVIEWS {
+            world.submit_one("acme", &format!("r{n}")).await;
+        }
+        let engine = server(&world.database, |postgres| postgres.url = through).await;
+        proxy.mood.every.store(3, Ordering::SeqCst);
+        let reviewers: Vec<_> = (0..4)
+            .map(|n| tokio::spawn(decide_all(engine.clone(), reviewer("acme", &format!("r{n}")))))
+            .collect();
+        let mut decided = 0;
+        for reviewer in reviewers {
+            decided += reviewer.await.unwrap();
+        }
+        let (after, before) = (&proxy.mood.cut_after, &proxy.mood.cut_before);
+        assert!(after.load(Ordering::SeqCst) > 10 && before.load(Ordering::SeqCst) > 5);
+        assert_eq!(decided, REVIEWS);
+        let plain = Plain::of(&world.database);
+        for action in ["review.popped", "review.approved"] {
+            let entries = format!("select count(*) from log where action = '{action}'");
+            assert_eq!(plain.number(&entries).await, REVIEWS as i64, "{action}");
+        }
+        let found = engine.doctor().await.unwrap();
+        assert!(found.is_empty(), "{found:?}");
+    })
+    .await;
+}
+
+/// Pops one and decides it until there are none; how many.
+async fn decide_all(engine: Engine, who: Reviewing) -> usize {
+    let pop = Pop {
+        collection: names::collection("acme"),
+        limit: 1,
+        strategy: None,
+        lock_timeout_ms: None,
+        wait_ms: 0,
+    };
+    let mut decided = 0;
+    loop {
+        let popped = engine.review_pop(&who, pop.clone(), std::future::pending());
+        let popped = popped.await.unwrap();
+        if popped
+            .empty
+            .is_some_and(|empty| empty.reason == EmptyReason::None)
+        {
+            return decided;
+        }
+        for entry in popped.entries {
+            assert_eq!(
+                entry.review.hand.token.0, 1,
+                "it was given out before, and nobody was told"
+            );
+            let decision = Ok(decision(entry.review.id, Outcome::Approved));
+            let results = engine.review_commit(&who, vec![decision]).await.unwrap();
+            assert!(
+                results.into_iter().all(|result| !result.unwrap().repeated),
+                "it was decided before, and nobody was told"
+            );
+            decided += 1;
+        }
+    }
 }
 
 /// The answer is lost, and the database then stays away for longer than anybody waits: the caller hears that nobody knows, and

@@ -19,6 +19,7 @@ use serde_json::json;
 
 everywhere! {
     reviewers_popping_at_once_get_each_review_exactly_once, real_time = false;
+    nobody_is_given_what_they_passed_over_nor_kept_from_what_others_did, real_time = false;
     a_claim_and_a_pop_give_a_review_to_one, real_time = false;
     a_decision_and_a_reap_end_as_one_of_them, real_time = false;
     a_decision_and_a_reassignment_end_as_one_of_them, real_time = false;
@@ -158,6 +159,45 @@ async fn reviewers_popping_at_once_get_each_review_exactly_once(scene: Arc<Scene
     assert_eq!(
         stats.counts,
         BTreeMap::from([(ReviewState::Approved, REVIEWS as u64)])
+    );
+}
+
+/// All have passed over the first review, and each over another one of those behind it (V5, V12).
+async fn nobody_is_given_what_they_passed_over_nor_kept_from_what_others_did(scene: Arc<Scene>) {
+    const REVIEWERS: usize = 8;
+    scene.world.desk("acme", json!({ "strategy": "fifo" })).await;
+    submit(scene.engine(0), "r", 2 * REVIEWERS).await;
+    let name = |k: usize| format!("reviewer-{k}");
+    let mut order: Vec<ReviewId> = Vec::new();
+    for k in 0..REVIEWERS {
+        let popped = pop(scene.engine(0), &name(k), 2 * REVIEWERS as u32).await;
+        order = popped.entries.iter().map(|entry| entry.review.id).collect();
+        for (place, id) in order.iter().enumerate() {
+            let is_passed_over = place == 0 || place == k + 1;
+            let given_back = scene.world.give_back("acme", &name(k), *id, is_passed_over).await;
+            given_back.unwrap();
+        }
+    }
+    let calls = (0..REVIEWERS).map(|k| {
+        let (engine, who) = (scene.engine(k).clone(), name(k));
+        async move { pop(&engine, &who, 1).await.entries.remove(0).review.id }
+    });
+    let given = at_once(calls.collect()).await;
+    for (k, id) in given.iter().enumerate() {
+        let place = order.iter().position(|other| other == id).unwrap();
+        assert!(place != 0 && place != k + 1, "{} has passed over it", name(k));
+        // Whoever comes last may find only the one that they passed over: then the next behind it is theirs.
+        assert!(place <= REVIEWERS + 1, "{} was given one at {place}", name(k));
+        assert_eq!(
+            given.iter().filter(|other| *other == id).count(),
+            1,
+            "given twice"
+        );
+    }
+    let newcomer = pop(scene.engine(0), "newcomer", 1).await;
+    assert_eq!(
+        newcomer.entries[0].review.id, order[0],
+        "nobody else has taken it"
     );
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::serving::{Server, folder, now, serve_in};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 /// An upload that has sent its head and half of its body.
 async fn half_upload(server: &Server, key: &str, body: &[u8]) -> TcpStream {
@@ -182,4 +182,52 @@ async fn a_request_that_never_ends_does_not_hold_the_server_for_more_than_ten_se
     assert_eq!(code, Some(0), "{logs}");
     // The ten seconds, and some more for a busy machine.
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+}
+
+/// A webhook whose answer is long in coming: whoever stops neither cuts it off nor forgets what became of it (N5).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_on_its_way_is_waited_for_and_marked() {
+    // Longer than the requests' own end takes.
+    const SLOW: Duration = Duration::from_secs(4);
+    let folder = folder();
+    let hook = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let recipient = format!("http://{}/hook", hook.local_addr().expect("an address"));
+    let settings = folder.path().join("docket.toml");
+    let channel =
+        "[channels.webhook]\nsecret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\nallow_private = true\n";
+    std::fs::write(&settings, channel).expect("the settings can be written");
+    let command = || {
+        let mut command = serve_in(folder.path());
+        command.arg("--config").arg(&settings);
+        command
+    };
+    let server = Server::start(command());
+    let key = server.admin_key();
+    let message = json!({
+        "idempotencyKey": "k1", "changelistId": "c1", "reviewVersion": 1, "recipients": [recipient], "subject": "Told",
+        "body": "once\n",
+    });
+    let made = server
+        .good("POST", "/api/v1/notifications", &key, Some(message))
+        .await;
+    let deliveries = format!(
+        "/api/v1/notifications/{}/deliveries",
+        made["id"].as_str().expect("an id")
+    );
+    let (mut sent, _) = hook.accept().await.expect("the message comes");
+    server.signal("-TERM");
+    tokio::time::sleep(SLOW).await;
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"id\":\"n1\"}";
+    sent.write_all(answer)
+        .await
+        .expect("the server still listens for the answer");
+    let (code, logs) = server.wait();
+    assert_eq!(code, Some(0), "{logs}");
+
+    let server = Server::start(command());
+    let found = server.good("GET", &deliveries, &key, None).await;
+    let delivery = &found["items"][0];
+    assert_eq!(delivery["status"], "sent", "{found}");
+    assert_eq!(delivery["attempts"].as_array().map(Vec::len), Some(1), "{found}");
+    server.stop();
 }

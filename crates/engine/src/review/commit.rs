@@ -12,10 +12,10 @@ use docket_core::review::{FieldCorrection, Outcome, REVIEWS_MAX, check_decision}
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::counter::Counted;
-use docket_store::table::item;
 use docket_store::table::log::NewEntry;
 use docket_store::table::record::{Move, record};
 use docket_store::table::review::{self, Review};
+use docket_store::table::{item, together};
 use docket_store::{Error, Hint, Result, Tx};
 use serde_json::json;
 
@@ -117,17 +117,17 @@ async fn commit_batch(
     calls: &[CommitCall],
     now: Timestamp,
 ) -> Result<(Vec<CommitResult>, bool)> {
-    let (mut collections, mut writes) = (Collections::default(), Writes::default());
+    let mut writes = Writes::default();
     let mut ids: Vec<ReviewId> = calls
         .iter()
         .flat_map(|call| call.decisions.iter().flatten().map(|decision| decision.id))
         .collect();
     ids.sort_unstable();
     ids.dedup();
-    let mut found: HashMap<ReviewId, Review> = HashMap::new();
-    for review in review::lock(tx, &ids).await? {
-        found.insert(review.id, review);
-    }
+    let (locked, owners) = together::locked_reviews_and_collections(tx, &ids).await?;
+    let owners: Vec<Reviewed> = owners.into_iter().map(Reviewed::of).collect::<Result<_>>()?;
+    let mut collections = Collections::knowing(owners);
+    let mut found: HashMap<ReviewId, Review> = locked.into_iter().map(|review| (review.id, review)).collect();
     let mut results = Vec::with_capacity(calls.len());
     for call in calls {
         let mut answers = Vec::with_capacity(call.decisions.len());

@@ -6,10 +6,9 @@ use docket_core::Timestamp;
 use docket_core::field::{Correction, Field, MachineField, overlay};
 use docket_core::id::ItemId;
 use docket_core::priority::{Band, Parts, SlaLevel};
-use docket_store::table::correction;
-use docket_store::table::item;
 use docket_store::table::review::Review;
-use docket_store::table::review_content::{self, ReviewContent};
+use docket_store::table::review_content::ReviewContent;
+use docket_store::table::{item, together};
 use docket_store::{Error, Result, Tx};
 
 use super::Collections;
@@ -50,11 +49,12 @@ pub(crate) async fn entries_of(
     }
     let items: Vec<ItemId> = reviews.iter().map(|review| review.item).collect();
     let mut contents: HashMap<ItemId, ReviewContent> = HashMap::new();
-    for content in review_content::contents(tx, &items).await? {
+    let (seen, corrected) = together::contents_and_corrections(tx, &items).await?;
+    for content in seen {
         contents.insert(content.id, content);
     }
     let mut corrections: HashMap<ItemId, Vec<Correction>> = HashMap::new();
-    for (item, correction) in correction::of_items(tx, &items).await? {
+    for (item, correction) in corrected {
         corrections.entry(item).or_default().push(correction);
     }
     let mut entries = Vec::with_capacity(reviews.len());

@@ -15,6 +15,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod list;
 pub(crate) mod pop;
 pub(crate) mod pop_batch;
+mod pop_round;
 pub(crate) mod reap;
 pub(crate) mod reassign;
 pub(crate) mod rekey;

@@ -1,23 +1,20 @@
 //! Pops that come together, in one transaction: what they need is read once for all of them, and what they take is written once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use docket_core::id::ReviewId;
-use docket_core::log::Action;
-use docket_core::review::{REVIEWS_MAX, ReviewState};
+use docket_core::review::ReviewState;
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Refused, Timestamp};
-use docket_store::table::log::NewEntry;
-use docket_store::table::record::{Move, record};
 use docket_store::table::review::{self, Review};
-use docket_store::table::reviewer::{self, Standing};
-use docket_store::table::{collection, counter};
+use docket_store::table::reviewer::Standing;
+use docket_store::table::{counter, together};
 use docket_store::{Result, Tx};
-use serde_json::json;
 
 use super::entry::{ReviewEntry, entries_of};
 use super::pop::{Empty, EmptyReason, Look, Pop, Popped};
+use super::pop_round::Round;
 use super::reap::put_back;
 use super::{Collections, Reviewed};
 use crate::engine::Kernel;
@@ -33,7 +30,7 @@ pub(crate) struct PopCall {
 }
 
 impl PopCall {
-    fn reviewer(&self) -> &str {
+    pub(super) fn reviewer(&self) -> &str {
         self.who.reviewer().as_str()
     }
 }
@@ -59,14 +56,20 @@ struct Turn<'a> {
 }
 
 async fn pop_batch(tx: &mut Tx, calls: &[PopCall], now: Timestamp) -> Result<Vec<Refused<Look>>> {
-    let mut turns = admit(tx, calls).await?;
+    let (mut turns, standings) = admit(tx, calls).await?;
+    let mut round = Round::new(standings, now);
     // All that goes back does so before anything is taken, so that no call puts back what another has just taken.
     for turn in open(&mut turns) {
         if let Some(timeout_ms) = turn.call.pop.lock_timeout_ms {
             turn.left = return_silent(tx, &turn.owner, now, now.plus_ms(-timeout_ms)).await?;
         }
     }
-    let mut round = Round::begin(tx, open(&mut turns), now).await?;
+    if open(&mut turns).any(|turn| turn.left) {
+        round.look_again(tx, &reviewers(calls)).await?;
+    }
+    let wanting = turns.iter().flatten().filter(|turn| turn.closed.is_none());
+    let wanting: Vec<_> = wanting.map(|turn| (&turn.owner, turn.call)).collect();
+    round.pick(tx, &wanting).await?;
     for turn in open(&mut turns) {
         turn.taken = round.take(tx, &turn.owner, turn.call).await?;
     }
@@ -75,7 +78,7 @@ async fn pop_batch(tx: &mut Tx, calls: &[PopCall], now: Timestamp) -> Result<Vec
         if return_silent(tx, &turn.owner, now, Timestamp::from_ms(i64::MIN)).await? {
             turn.left = true;
             // What went back may have been theirs, or have come to them.
-            round.look_again(tx, turn.call.reviewer()).await?;
+            round.look_again(tx, &[turn.call.reviewer().to_owned()]).await?;
             turn.taken = round.take(tx, &turn.owner, turn.call).await?;
             round.write(tx).await?;
         }
@@ -96,30 +99,37 @@ fn open<'a, 'b>(turns: &'a mut [Refused<Turn<'b>>]) -> impl Iterator<Item = &'a 
     turns.iter_mut().flatten().filter(|turn| turn.closed.is_none())
 }
 
-/// Whether each call may take anything, of which collection.
-async fn admit<'a>(tx: &mut Tx, calls: &'a [PopCall]) -> Result<Vec<Refused<Turn<'a>>>> {
-    let mut known: HashMap<&str, Option<Reviewed>> = HashMap::new();
-    let mut turns = Vec::with_capacity(calls.len());
-    for call in calls {
-        let id = call.pop.collection.as_str();
-        if !known.contains_key(id) {
-            let found = collection::get(tx, id).await?;
-            known.insert(id, found.map(Reviewed::of).transpose()?);
-        }
-        let found = known.get(id).cloned().flatten();
-        let found = found.filter(|owner| call.who.reaches(&owner.collection.tenant_id));
-        turns.push(match found {
-            None => Err(Refusal::not_found("collection", &call.pop.collection)),
-            Some(owner) => Ok(Turn {
-                closed: closed(&owner, call),
-                call,
-                owner,
-                taken: Vec::new(),
-                left: false,
-            }),
-        });
+/// Who calls, each of them once.
+fn reviewers(calls: &[PopCall]) -> Vec<String> {
+    let reviewers: BTreeSet<&str> = calls.iter().map(PopCall::reviewer).collect();
+    reviewers.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether each call may take anything, of which collection; and how it stands with those who call.
+async fn admit<'a>(
+    tx: &mut Tx,
+    calls: &'a [PopCall],
+) -> Result<(Vec<Refused<Turn<'a>>>, HashMap<String, Standing>)> {
+    let ids: BTreeSet<&str> = calls.iter().map(|call| call.pop.collection.as_str()).collect();
+    let ids = ids.into_iter().map(str::to_owned).collect();
+    let (collections, standings) = together::collections_and_standings(tx, ids, &reviewers(calls)).await?;
+    let mut known: HashMap<String, Reviewed> = HashMap::with_capacity(collections.len());
+    for collection in collections {
+        known.insert(collection.id.clone(), Reviewed::of(collection)?);
     }
-    Ok(turns)
+    let turn = |call: &'a PopCall| {
+        let found = known.get(call.pop.collection.as_str()).cloned();
+        let found = found.filter(|owner| call.who.reaches(&owner.collection.tenant_id));
+        let owner = found.ok_or_else(|| Refusal::not_found("collection", &call.pop.collection))?;
+        Ok(Turn {
+            closed: closed(&owner, call),
+            call,
+            owner,
+            taken: Vec::new(),
+            left: false,
+        })
+    };
+    Ok((calls.iter().map(turn).collect(), standings))
 }
 
 fn closed(owner: &Reviewed, call: &PopCall) -> Option<(EmptyReason, &'static str)> {
@@ -141,107 +151,6 @@ async fn return_silent(tx: &mut Tx, owner: &Reviewed, now: Timestamp, moment: Ti
     }
     put_back(tx, owner, silent, "docket", now).await?;
     Ok(true)
-}
-
-/// What the calls of a batch have taken, and has to be written.
-struct Round {
-    now: Timestamp,
-    standings: HashMap<String, Standing>,
-    unwritten: Vec<Review>,
-    log: Vec<NewEntry>,
-    moves: Vec<Move>,
-}
-
-impl Round {
-    async fn begin<'a, 'b: 'a>(
-        tx: &mut Tx,
-        turns: impl Iterator<Item = &'a mut Turn<'b>>,
-        now: Timestamp,
-    ) -> Result<Self> {
-        let mut reviewers: Vec<String> = turns.map(|turn| turn.call.reviewer().to_owned()).collect();
-        reviewers.sort_unstable();
-        reviewers.dedup();
-        Ok(Self {
-            now,
-            standings: reviewer::standings(tx, &reviewers).await?,
-            unwritten: Vec::new(),
-            log: Vec::new(),
-            moves: Vec::new(),
-        })
-    }
-
-    fn standing(&self, reviewer: &str) -> Standing {
-        self.standings.get(reviewer).copied().unwrap_or_default()
-    }
-
-    async fn look_again(&mut self, tx: &mut Tx, reviewer: &str) -> Result<()> {
-        self.standings
-            .extend(reviewer::standings(tx, &[reviewer.to_owned()]).await?);
-        Ok(())
-    }
-
-    /// Leaves out what an earlier call of the batch has taken.
-    fn is_free(&self, review: &Review) -> bool {
-        !self.unwritten.iter().any(|taken| taken.id == review.id)
-    }
-
-    /// Takes what was assigned to the reviewer, and then what is pending, as far as they have room.
-    async fn take(&mut self, tx: &mut Tx, owner: &Reviewed, call: &PopCall) -> Result<Vec<Review>> {
-        let (key, who) = (owner.collection.key, call.reviewer());
-        let strategy = call.pop.strategy.unwrap_or(owner.policy.strategy);
-        let limit = call.pop.limit as usize;
-        let (lease_ms, now) = (owner.policy.lease_ms(), self.now);
-        let mut standing = self.standing(who);
-        let mut taken = Vec::new();
-        if standing.unopened > 0 {
-            taken = review::assigned(tx, key, who, now, REVIEWS_MAX as u64).await?;
-            taken.retain(|review| self.is_free(review));
-            taken.sort_by_key(|review| review.place(strategy));
-            taken.truncate(limit);
-            taken
-                .iter_mut()
-                .for_each(|review| review.hand.open(now, lease_ms));
-        }
-        let opened = taken.len();
-        let wanted = standing.room().min((limit - opened) as u64);
-        if wanted > 0 {
-            // What the calls before have taken still counts as pending: this transaction has not written it yet.
-            let before = self.unwritten.iter().filter(|review| review.collection() == key);
-            let before = before.count() as u64;
-            let mut picked = review::pick(tx, key, strategy, who, wanted + before).await?;
-            picked.retain(|review| self.is_free(review));
-            picked.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
-            picked
-                .iter_mut()
-                .for_each(|review| review.hand.take(who, now, lease_ms, true));
-            taken.extend(picked);
-        }
-        let picked = taken.len() - opened;
-        standing.in_hand += picked as u64;
-        standing.unopened = standing.unopened.saturating_sub(opened as u64);
-        self.standings.insert(who.to_owned(), standing);
-        self.note(owner, call, &taken, picked);
-        Ok(taken)
-    }
-
-    /// Notes what has to be written; the last `picked` were pending.
-    fn note(&mut self, owner: &Reviewed, call: &PopCall, taken: &[Review], picked: usize) {
-        let actor = call.who.actor().as_str();
-        self.log.extend(taken.iter().map(|review| {
-            let until = review.hand.until.map(Timestamp::ms);
-            let details = json!({ "leaseToken": review.hand.token.0, "leaseExpiresAtMs": until });
-            owner.entry(Action::ReviewPopped, actor, review, details)
-        }));
-        let moved = owner.moved(Some(ReviewState::Pending), ReviewState::InReview);
-        self.moves.extend(std::iter::repeat_n(moved, picked));
-        self.unwritten.extend_from_slice(taken);
-    }
-
-    async fn write(&mut self, tx: &mut Tx) -> Result<()> {
-        review::put(tx, &std::mem::take(&mut self.unwritten)).await?;
-        let (log, moves) = (std::mem::take(&mut self.log), std::mem::take(&mut self.moves));
-        record(tx, &log, &moves, self.now).await
-    }
 }
 
 /// What was taken, as the reviewers see it.

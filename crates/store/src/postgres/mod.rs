@@ -8,4 +8,4 @@ mod tls;
 mod tx;
 
 pub(crate) use connect::{Postgres, Route};
-pub(crate) use tx::PgTx;
+pub(crate) use tx::{PgTx, Query};

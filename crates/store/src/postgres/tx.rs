@@ -2,8 +2,11 @@
 //!
 //! It begins with its first statement, in the same flight, and learns its own number (xid) as soon as it has written
 //! something. With that number the outcome of a commit whose answer was lost can be asked for on another connection.
+//! Writes whose answer nobody needs at once wait for the next flight, for on a busy machine the way there and back costs more than
+//! most statements.
 
 use deadpool_postgres::Object;
+use futures_util::future::try_join_all;
 use futures_util::{TryFutureExt as _, try_join};
 use tokio_postgres::types::ToSql;
 
@@ -38,6 +41,9 @@ pub(super) enum Commit {
     },
 }
 
+/// A statement with its parameters.
+pub(crate) type Query = (&'static Statement, Vec<Value>);
+
 /// A connection within its transaction.
 #[derive(Debug)]
 pub(crate) struct PgTx {
@@ -45,6 +51,29 @@ pub(crate) struct PgTx {
     mode: Mode,
     begun: bool,
     xid: Option<i64>,
+    deferred: Vec<Deferred>,
+}
+
+/// A write that is sent along with the next statement.
+#[derive(Debug)]
+struct Deferred {
+    statement: &'static Statement,
+    params: Vec<Value>,
+    /// How many rows it has to touch.
+    expected: Option<u64>,
+}
+
+impl Deferred {
+    fn check(&self, touched: u64) -> Result<()> {
+        match self.expected {
+            Some(expected) if expected != touched => Err(Error::WrongRows {
+                statement: self.statement.name,
+                touched,
+                expected,
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl PgTx {
@@ -54,105 +83,105 @@ impl PgTx {
             mode,
             begun: false,
             xid: None,
+            deferred: Vec::new(),
         }
     }
 
     pub(crate) async fn rows(&mut self, statement: &'static Statement, params: &[Value]) -> Result<Vec<Row>> {
-        let found = self.query(statement, params).await?;
-        found
-            .iter()
-            .map(|row| {
-                let values = (0..row.len())
-                    .map(|column| row.try_get(column))
-                    .collect::<Result<_, _>>()
-                    .map_err(Error::postgres(statement.name))?;
-                Ok(Row {
-                    statement: statement.name,
-                    values,
-                })
-            })
-            .collect()
+        let mut found = self.fly(&[(statement, params)], None).await?.found;
+        Ok(found.pop().unwrap_or_default())
     }
 
-    async fn query(
-        &mut self,
-        statement: &'static Statement,
-        params: &[Value],
-    ) -> Result<Vec<tokio_postgres::Row>> {
-        let failed = || Error::postgres(statement.name);
-        let text = text_of(statement)?;
-        let connection = self.connection.as_ref().ok_or(Error::Closed)?;
-        let prepared = connection.prepare_cached(text).await.map_err(failed())?;
-        let xid_prepared = connection.prepare_cached(XID).await.map_err(failed())?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        let begun = std::mem::replace(&mut self.begun, true);
-        // Futures of one connection are sent in the order in which they are first polled: all of this is one flight.
-        let begin = async {
-            if begun {
-                Ok(())
-            } else {
-                connection.batch_execute(self.mode.begin()).await
-            }
-        };
-        let main = connection.query(&prepared, &params);
-        let xid = async {
-            match (self.mode, self.xid) {
-                (Mode::Write, None) if statement.may_write() => {
-                    connection
-                        .query_one(&xid_prepared, &[])
-                        .and_then(|row| async move { row.try_get(0) })
-                        .await
-                }
-                (_, known) => Ok(known),
-            }
-        };
-        let ((), found, xid) = try_join!(begin, main, xid).map_err(failed())?;
-        self.xid = xid;
-        Ok(found)
+    /// The rows of two queries, in one flight.
+    pub(crate) async fn rows_both(&mut self, one: Query, other: Query) -> Result<(Vec<Row>, Vec<Row>)> {
+        let queries = [(one.0, &*one.1), (other.0, &*other.1)];
+        let mut found = self.fly(&queries, None).await?.found.into_iter();
+        Ok((found.next().unwrap_or_default(), found.next().unwrap_or_default()))
     }
 
     pub(crate) async fn execute(&mut self, statement: &'static Statement, params: &[Value]) -> Result<u64> {
-        let failed = || Error::postgres(statement.name);
-        if !self.begun || self.xid.is_none() {
-            return self.execute_first(statement, params).await;
-        }
-        let connection = self.connection.as_ref().ok_or(Error::Closed)?;
-        let prepared = connection
-            .prepare_cached(text_of(statement)?)
-            .await
-            .map_err(failed())?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
-        connection.execute(&prepared, &params).await.map_err(failed())
+        Ok(self.fly(&[], Some((statement, params))).await?.touched)
     }
 
-    async fn execute_first(&mut self, statement: &'static Statement, params: &[Value]) -> Result<u64> {
-        let failed = || Error::postgres(statement.name);
+    /// Leaves a write for the next flight, before whatever that one asks for.
+    pub(crate) fn execute_later(&mut self, (statement, params): Query, expected: Option<u64>) {
+        self.deferred.push(Deferred {
+            statement,
+            params,
+            expected,
+        });
+    }
+
+    /// Sends what was deferred, the queries and the write, and waits for all the answers: one way there and back, however much it is.
+    /// The first flight begins the transaction, and the first that may write learns its number.
+    async fn fly(
+        &mut self,
+        queries: &[(&'static Statement, &[Value])],
+        write: Option<(&'static Statement, &[Value])>,
+    ) -> Result<Landed> {
+        let deferred = std::mem::take(&mut self.deferred);
         let connection = self.connection.as_ref().ok_or(Error::Closed)?;
-        let prepared = connection
-            .prepare_cached(text_of(statement)?)
+        let mut earlier = Vec::with_capacity(deferred.len());
+        for write in &deferred {
+            earlier.push(Bound::new(connection, write.statement, &write.params).await?);
+        }
+        let mut asked = Vec::with_capacity(queries.len());
+        for (statement, params) in queries {
+            asked.push(Bound::new(connection, statement, params).await?);
+        }
+        let last = match write {
+            Some((statement, params)) => Some(Bound::new(connection, statement, params).await?),
+            None => None,
+        };
+        let may_write = !earlier.is_empty()
+            || last.is_some()
+            || queries.iter().any(|(statement, _)| statement.may_write());
+        let learns = may_write && self.xid.is_none() && matches!(self.mode, Mode::Write);
+        let numbered = connection
+            .prepare_cached(XID)
             .await
-            .map_err(failed())?;
-        let xid_prepared = connection.prepare_cached(XID).await.map_err(failed())?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| value as _).collect();
+            .map_err(Error::postgres("xid"))?;
         let begun = std::mem::replace(&mut self.begun, true);
+        // Futures of one connection are sent in the order in which they are first polled: all of this is one flight.
         let begin = async {
-            if begun {
-                Ok(())
-            } else {
-                connection.batch_execute(self.mode.begin()).await
+            match begun {
+                true => Ok(()),
+                false => connection.batch_execute(self.mode.begin()).await,
+            }
+            .map_err(Error::postgres("begin"))
+        };
+        let earlier = try_join_all(earlier.iter().map(|bound| bound.execute(connection)));
+        let found = try_join_all(asked.iter().map(|bound| bound.query(connection)));
+        let touched = async {
+            match &last {
+                Some(bound) => bound.execute(connection).await,
+                None => Ok(0),
             }
         };
-        let xid = connection
-            .query_one(&xid_prepared, &[])
-            .and_then(|row| async move { row.try_get(0) });
-        let ((), touched, xid) =
-            try_join!(begin, connection.execute(&prepared, &params), xid).map_err(failed())?;
+        let xid = async {
+            match learns {
+                true => connection
+                    .query_one(&numbered, &[])
+                    .and_then(|row| async move { row.try_get(0) })
+                    .await
+                    .map_err(Error::postgres("xid")),
+                false => Ok(self.xid),
+            }
+        };
+        let ((), earlier, found, touched, xid) = try_join!(begin, earlier, found, touched, xid)?;
         self.xid = xid;
-        Ok(touched)
+        for (deferred, touched) in deferred.iter().zip(earlier) {
+            deferred.check(touched)?;
+        }
+        Ok(Landed { found, touched })
     }
 
     /// Commits. The connection goes back to the pool, or is dropped when it broke.
     pub(super) async fn commit(mut self) -> Result<Commit> {
+        // Never in the flight of the commit, which would commit the rest where one of them could not even be sent.
+        if !self.deferred.is_empty() {
+            self.fly(&[], None).await?;
+        }
         if !self.begun {
             return Ok(Commit::Done);
         }
@@ -199,8 +228,59 @@ impl Drop for PgTx {
     }
 }
 
-fn text_of(statement: &'static Statement) -> Result<&'static str> {
-    statement
-        .postgres_text()
-        .ok_or_else(|| Error::Open(format!("{} is not for PostgreSQL", statement.name)))
+/// What a flight brought back.
+struct Landed {
+    /// The rows of each query.
+    found: Vec<Vec<Row>>,
+    /// How many rows the write touched.
+    touched: u64,
+}
+
+/// A statement that is ready to be sent.
+struct Bound<'a> {
+    name: &'static str,
+    prepared: tokio_postgres::Statement,
+    params: Vec<&'a (dyn ToSql + Sync)>,
+}
+
+impl<'a> Bound<'a> {
+    async fn new(connection: &Object, statement: &'static Statement, params: &'a [Value]) -> Result<Self> {
+        let name = statement.name;
+        let text = statement
+            .postgres_text()
+            .ok_or_else(|| Error::Open(format!("{name} is not for PostgreSQL")))?;
+        Ok(Self {
+            name,
+            prepared: connection
+                .prepare_cached(text)
+                .await
+                .map_err(Error::postgres(name))?,
+            params: params.iter().map(|value| value as _).collect(),
+        })
+    }
+
+    async fn query(&self, connection: &Object) -> Result<Vec<Row>> {
+        let found = connection.query(&self.prepared, &self.params).await;
+        let found = found.map_err(Error::postgres(self.name))?;
+        let values = |row: &tokio_postgres::Row| {
+            (0..row.len())
+                .map(|column| row.try_get(column))
+                .collect::<Result<_, _>>()
+                .map_err(Error::postgres(self.name))
+        };
+        found
+            .iter()
+            .map(|row| {
+                Ok(Row {
+                    statement: self.name,
+                    values: values(row)?,
+                })
+            })
+            .collect()
+    }
+
+    async fn execute(&self, connection: &Object) -> Result<u64> {
+        let touched = connection.execute(&self.prepared, &self.params).await;
+        touched.map_err(Error::postgres(self.name))
+    }
 }

@@ -6,6 +6,7 @@ use docket_core::tenant::UploadLimit;
 
 use crate::error::Result;
 use crate::params;
+use crate::postgres::Query;
 use crate::table::tenant::upload_limit;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
@@ -26,6 +27,9 @@ from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.
 from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier where c.id = any ($1::text[])";
     BY_KEY = selecting "collection_by_key" columns "
 from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier where c.collection_key = $1";
+    BY_KEYS = selecting_postgres "collections_by_key" columns "
+from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
+where c.collection_key = any ($1::bigint[])";
     OF_TENANT = selecting "collections_of_tenant" columns "
 from collection c join tenant t on t.id = c.tenant_id join tier r on r.name = t.tier
 where c.tenant_id = $1 and c.id > $2 order by c.tenant_id, c.id limit $3";
@@ -74,12 +78,27 @@ fn read(mut row: Row) -> Result<Collection> {
     })
 }
 
+pub(super) fn read_all(rows: Vec<Row>) -> Result<Vec<Collection>> {
+    rows.into_iter().map(read).collect()
+}
+
+/// Asks for the collections of these ids.
+pub(super) fn with_ids(ids: Vec<String>) -> Query {
+    let ids = Value::Texts(ids.into_iter().map(Some).collect());
+    (&GET_MANY, vec![ids])
+}
+
+/// Asks for the collections of these keys.
+pub(super) fn with_keys(keys: &[CollectionKey]) -> Query {
+    let keys = Value::Ints(keys.iter().map(|key| Some(i64::from(key.0))).collect());
+    (&BY_KEYS, vec![keys])
+}
+
 /// The collections of these ids, in any order; unknown ids are left out.
 pub async fn get_many(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<Collection>> {
-    if let Driver::Postgres(_) = tx.driver {
-        let ids = Value::Texts(ids.into_iter().map(Some).collect());
-        let rows = tx.rows(&GET_MANY, params![ids]).await?;
-        return rows.into_iter().map(read).collect();
+    if let Driver::Postgres(tx) = &mut tx.driver {
+        let (statement, params) = with_ids(ids);
+        return read_all(tx.rows(statement, &params).await?);
     }
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {

@@ -5,6 +5,7 @@ use docket_core::id::ItemId;
 
 use crate::error::{Error, Result};
 use crate::params;
+use crate::postgres::Query;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
 
@@ -63,19 +64,25 @@ pub async fn delete(tx: &mut Tx, item: ItemId, name: &str) -> Result<()> {
         .await
 }
 
+/// Asks for the values set for some items.
+pub(super) fn with_items(items: &[ItemId]) -> Query {
+    let keys = items.iter().map(|item| Some(i64::from(item.collection().0)));
+    let ids = items.iter().map(|item| item.uuid());
+    (
+        &OF_ITEMS,
+        vec![Value::Ints(keys.collect()), Value::Uuids(ids.collect())],
+    )
+}
+
+pub(super) fn read_all(rows: Vec<Row>) -> Result<Vec<(ItemId, Correction)>> {
+    rows.into_iter().map(read).collect()
+}
+
 /// The values set for some items.
 pub async fn of_items(tx: &mut Tx, items: &[ItemId]) -> Result<Vec<(ItemId, Correction)>> {
-    if let Driver::Postgres(_) = tx.driver {
-        let params = params![
-            Value::Ints(
-                items
-                    .iter()
-                    .map(|item| Some(i64::from(item.collection().0)))
-                    .collect()
-            ),
-            Value::Uuids(items.iter().map(|item| item.uuid()).collect()),
-        ];
-        return tx.rows(&OF_ITEMS, params).await?.into_iter().map(read).collect();
+    if let Driver::Postgres(tx) = &mut tx.driver {
+        let (statement, params) = with_items(items);
+        return read_all(tx.rows(statement, &params).await?);
     }
     let mut corrections = Vec::new();
     for item in items {

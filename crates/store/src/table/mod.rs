@@ -32,6 +32,7 @@ pub mod seal;
 pub mod step;
 pub mod stopped_recipient;
 pub mod tenant;
+pub mod together;
 pub mod upload;
 pub mod worker;
 

@@ -39,10 +39,12 @@ pub async fn record(tx: &mut Tx, entries: &[NewEntry], moves: &[Move], now: Time
     for change in moves.iter().filter(|change| change.from != change.to) {
         *sums.entry(*change).or_default() += 1;
     }
-    if let Driver::Postgres(_) = tx.driver
-        && !(entries.is_empty() && sums.is_empty())
-    {
-        return record_at_once(tx, entries, &sums, now).await;
+    if entries.is_empty() && sums.is_empty() {
+        return Ok(());
+    }
+    if let Driver::Postgres(tx) = &mut tx.driver {
+        tx.execute_later((&RECORD, at_once(entries, &sums, now)), None);
+        return Ok(());
     }
     for entry in entries {
         log::append(tx, entry, now).await?;
@@ -53,12 +55,7 @@ pub async fn record(tx: &mut Tx, entries: &[NewEntry], moves: &[Move], now: Time
     Ok(())
 }
 
-async fn record_at_once(
-    tx: &mut Tx,
-    entries: &[NewEntry],
-    sums: &std::collections::BTreeMap<Move, u64>,
-    now: Timestamp,
-) -> Result<()> {
+fn at_once(entries: &[NewEntry], sums: &std::collections::BTreeMap<Move, u64>, now: Timestamp) -> Vec<Value> {
     let texts = |of: fn(&NewEntry) -> Option<&String>| {
         Value::Texts(entries.iter().map(|entry| of(entry).cloned()).collect())
     };
@@ -67,7 +64,7 @@ async fn record_at_once(
     };
     let place =
         |of: fn((LaneKey, Seq)) -> i64| Value::Ints(entries.iter().map(|entry| entry.job.map(of)).collect());
-    let params = params![
+    params![
         now,
         texts(|entry| entry.tenant_id.as_ref()),
         Value::Uuids(
@@ -97,6 +94,6 @@ async fn record_at_once(
         word(|change| change.from),
         word(|change| change.to),
         Value::Ints(sums.values().map(|n| Some(int_of(*n))).collect()),
-    ];
-    tx.execute(&RECORD, params).await.map(drop)
+    ]
+    .to_vec()
 }

@@ -9,6 +9,7 @@ use docket_core::review::{Hand, ReviewState, Strategy};
 
 use crate::error::{Error, Result};
 use crate::params;
+use crate::postgres::Query;
 use crate::statement::Statement;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
@@ -60,21 +61,48 @@ from review r where r.collection_key = $1 and r.id = $2 for no key update";
 from review r
 where (r.collection_key, r.id) in (select k, i from unnest($1::bigint[], $2::uuid[]) as w (k, i))
 order by r.collection_key, r.id for no key update of r";
-    PICK_FIFO = selecting "review_pick_fifo" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and not exists (select 1 from review_skip s
-                  where s.collection_key = r.collection_key and s.review_id = r.id and s.reviewer = $2)
-order by r.collection_key, r.entered limit $3 for no key update skip locked";
-    PICK_PRIORITY = selecting "review_pick_priority" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and not exists (select 1 from review_skip s
-                  where s.collection_key = r.collection_key and s.review_id = r.id and s.reviewer = $2)
-order by r.collection_key, r.order_key, r.entered limit $3 for no key update skip locked";
-    PICK_DEADLINE = selecting "review_pick_deadline" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and not exists (select 1 from review_skip s
-                  where s.collection_key = r.collection_key and s.review_id = r.id and s.reviewer = $2)
-order by r.collection_key, r.deadline_ms, r.entered limit $3 for no key update skip locked";
+    PICK_FIFO = selecting_split "review_pick_fifo" columns
+        ", s.reviewers from review r cross join lateral (
+           select count(*) as n, json_agg(k.reviewer)::text as reviewers from review_skip k
+           where k.collection_key = r.collection_key and k.review_id = r.id and k.reviewer = any ($2::text[])) s
+         where r.collection_key = $1 and r.state = 0 and s.n < cardinality($2::text[])
+         order by r.collection_key, r.entered limit $3 for no key update of r skip locked"
+        ", (select json_group_array(k.reviewer) from review_skip k
+            where k.collection_key = r.collection_key and k.review_id = r.id
+              and k.reviewer in (select value from json_each($2)))
+         from review r where r.collection_key = $1 and r.state = 0
+           and (select count(*) from review_skip k
+                where k.collection_key = r.collection_key and k.review_id = r.id
+                  and k.reviewer in (select value from json_each($2))) < json_array_length($2)
+         order by r.collection_key, r.entered limit $3";
+    PICK_PRIORITY = selecting_split "review_pick_priority" columns
+        ", s.reviewers from review r cross join lateral (
+           select count(*) as n, json_agg(k.reviewer)::text as reviewers from review_skip k
+           where k.collection_key = r.collection_key and k.review_id = r.id and k.reviewer = any ($2::text[])) s
+         where r.collection_key = $1 and r.state = 0 and s.n < cardinality($2::text[])
+         order by r.collection_key, r.order_key, r.entered limit $3 for no key update of r skip locked"
+        ", (select json_group_array(k.reviewer) from review_skip k
+            where k.collection_key = r.collection_key and k.review_id = r.id
+              and k.reviewer in (select value from json_each($2)))
+         from review r where r.collection_key = $1 and r.state = 0
+           and (select count(*) from review_skip k
+                where k.collection_key = r.collection_key and k.review_id = r.id
+                  and k.reviewer in (select value from json_each($2))) < json_array_length($2)
+         order by r.collection_key, r.order_key, r.entered limit $3";
+    PICK_DEADLINE = selecting_split "review_pick_deadline" columns
+        ", s.reviewers from review r cross join lateral (
+           select count(*) as n, json_agg(k.reviewer)::text as reviewers from review_skip k
+           where k.collection_key = r.collection_key and k.review_id = r.id and k.reviewer = any ($2::text[])) s
+         where r.collection_key = $1 and r.state = 0 and s.n < cardinality($2::text[])
+         order by r.collection_key, r.deadline_ms, r.entered limit $3 for no key update of r skip locked"
+        ", (select json_group_array(k.reviewer) from review_skip k
+            where k.collection_key = r.collection_key and k.review_id = r.id
+              and k.reviewer in (select value from json_each($2)))
+         from review r where r.collection_key = $1 and r.state = 0
+           and (select count(*) from review_skip k
+                where k.collection_key = r.collection_key and k.review_id = r.id
+                  and k.reviewer in (select value from json_each($2))) < json_array_length($2)
+         order by r.collection_key, r.deadline_ms, r.entered limit $3";
     ASSIGNED = selecting "review_assigned" columns "
 from review r
 where r.assigned_to = $2 and r.collection_key = $1 and r.state = 1 and r.opened_at_ms is null and r.until_ms > $3
@@ -211,7 +239,10 @@ pub struct NewReview {
 }
 
 async fn reviews(tx: &mut Tx, statement: &'static Statement, params: &[Value]) -> Result<Vec<Review>> {
-    let rows = tx.rows(statement, params).await?;
+    read_all(tx.rows(statement, params).await?)
+}
+
+pub(super) fn read_all(rows: Vec<Row>) -> Result<Vec<Review>> {
     rows.into_iter().map(Review::read).collect()
 }
 
@@ -287,14 +318,21 @@ pub async fn lock_of_item(tx: &mut Tx, item: ItemId, version: i64) -> Result<Opt
     )
 }
 
+/// Asks for these reviews, and locks them.
+pub(super) fn locking(ids: &[ReviewId]) -> Query {
+    let keys = ids.iter().map(|id| Some(i64::from(id.collection().0)));
+    let uuids = ids.iter().map(|id| id.uuid());
+    (
+        &LOCK_MANY,
+        vec![Value::Ints(keys.collect()), Value::Uuids(uuids.collect())],
+    )
+}
+
 /// These reviews as far as they are there, locked; in any order.
 pub async fn lock(tx: &mut Tx, ids: &[ReviewId]) -> Result<Vec<Review>> {
-    if let Driver::Postgres(_) = tx.driver {
-        let params = params![
-            Value::Ints(ids.iter().map(|id| Some(i64::from(id.collection().0))).collect()),
-            Value::Uuids(ids.iter().map(|id| id.uuid()).collect()),
-        ];
-        return reviews(tx, &LOCK_MANY, params).await;
+    if let Driver::Postgres(tx) = &mut tx.driver {
+        let (statement, params) = locking(ids);
+        return read_all(tx.rows(statement, &params).await?);
     }
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
@@ -303,20 +341,45 @@ pub async fn lock(tx: &mut Tx, ids: &[ReviewId]) -> Result<Vec<Review>> {
     Ok(found)
 }
 
-/// The first pending reviews that this reviewer has not passed over, locked; those that somebody else has locked are left out.
+/// A pending review that was picked for some reviewers.
+#[derive(Clone, Debug)]
+pub struct Picked {
+    /// The review, locked.
+    pub review: Review,
+    /// Which of those reviewers have passed over it.
+    pub skipped_by: Vec<String>,
+}
+
+/// The first pending reviews that not all of these reviewers have passed over, locked; those that somebody else has locked are left out.
 pub async fn pick(
     tx: &mut Tx,
     collection: CollectionKey,
     strategy: Strategy,
-    reviewer: &str,
+    reviewers: &[String],
     limit: u64,
-) -> Result<Vec<Review>> {
+) -> Result<Vec<Picked>> {
     let statement = match strategy {
         Strategy::Fifo => &PICK_FIFO,
         Strategy::Priority => &PICK_PRIORITY,
         Strategy::Deadline => &PICK_DEADLINE,
     };
-    reviews(tx, statement, params![collection, reviewer, limit]).await
+    let reviewers = Value::Texts(reviewers.iter().cloned().map(Some).collect());
+    let rows = tx.rows(statement, params![collection, reviewers, limit]).await?;
+    rows.into_iter()
+        .map(|mut row| {
+            let skipped_by = match row.opt_text(25)? {
+                None => Vec::new(),
+                Some(names) => serde_json::from_str(&names).map_err(|source| Error::Json {
+                    what: "the reviewers who passed over a review",
+                    source,
+                })?,
+            };
+            Ok(Picked {
+                review: Review::read(row)?,
+                skipped_by,
+            })
+        })
+        .collect()
 }
 
 /// Reviews that were assigned to this reviewer, who has not looked at them yet; locked.
@@ -366,7 +429,7 @@ pub async fn put(tx: &mut Tx, changed: &[Review]) -> Result<()> {
     if changed.is_empty() {
         return Ok(());
     }
-    let touched = if let Driver::Postgres(_) = tx.driver {
+    if let Driver::Postgres(tx) = &mut tx.driver {
         let texts = |of: fn(&Review) -> Option<&String>| {
             Value::Texts(changed.iter().map(|review| of(review).cloned()).collect())
         };
@@ -387,37 +450,28 @@ pub async fn put(tx: &mut Tx, changed: &[Review]) -> Result<()> {
             ints(|review| review.hand.active_ms),
             texts(|review| review.decision.as_ref()),
         ];
-        tx.execute(&PUT_MANY, params).await?
-    } else {
-        for review in changed {
-            let hand = &review.hand;
-            let params = params![
-                review.collection(),
-                review.id,
-                hand.state.code(),
-                hand.token.0,
-                hand.retry_count,
-                hand.assigned_to.as_ref(),
-                hand.assigned_at,
-                hand.opened_at,
-                hand.until,
-                hand.lease_ms,
-                hand.decided_by.as_ref(),
-                hand.decided_at,
-                hand.active_ms,
-                review.decision.as_ref(),
-            ];
-            tx.execute_one(&PUT, params).await?;
-        }
-        changed.len() as u64
-    };
-    let expected = changed.len() as u64;
-    if touched != expected {
-        return Err(Error::WrongRows {
-            statement: "review_put",
-            touched,
-            expected,
-        });
+        tx.execute_later((&PUT_MANY, params.to_vec()), Some(changed.len() as u64));
+        return Ok(());
+    }
+    for review in changed {
+        let hand = &review.hand;
+        let params = params![
+            review.collection(),
+            review.id,
+            hand.state.code(),
+            hand.token.0,
+            hand.retry_count,
+            hand.assigned_to.as_ref(),
+            hand.assigned_at,
+            hand.opened_at,
+            hand.until,
+            hand.lease_ms,
+            hand.decided_by.as_ref(),
+            hand.decided_at,
+            hand.active_ms,
+            review.decision.as_ref(),
+        ];
+        tx.execute_one(&PUT, params).await?;
     }
     Ok(())
 }

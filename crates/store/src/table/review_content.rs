@@ -5,6 +5,7 @@ use docket_core::id::{ItemId, LaneKey, Seq};
 
 use crate::error::Result;
 use crate::params;
+use crate::postgres::Query;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
 
@@ -79,8 +80,22 @@ pub async fn inputs(tx: &mut Tx, items: &[ItemId]) -> Result<Vec<ReviewInputs>> 
 
 /// What a reviewer sees of these items, in any order.
 pub async fn contents(tx: &mut Tx, items: &[ItemId]) -> Result<Vec<ReviewContent>> {
-    let rows = rows(tx, &CONTENT, &CONTENT_MANY, items).await?;
+    read_all(rows(tx, &CONTENT, &CONTENT_MANY, items).await?)
+}
+
+/// Asks for what a reviewer sees of these items.
+pub(super) fn with_items(items: &[ItemId]) -> Query {
+    (&CONTENT_MANY, keys_of(items))
+}
+
+pub(super) fn read_all(rows: Vec<Row>) -> Result<Vec<ReviewContent>> {
     rows.into_iter().map(content).collect()
+}
+
+fn keys_of(items: &[ItemId]) -> Vec<Value> {
+    let keys = items.iter().map(|item| Some(i64::from(item.collection().0)));
+    let ids = items.iter().map(|item| item.uuid());
+    vec![Value::Ints(keys.collect()), Value::Uuids(ids.collect())]
 }
 
 fn content(mut row: Row) -> Result<ReviewContent> {
@@ -109,13 +124,8 @@ async fn rows(
     many: &'static crate::statement::Statement,
     items: &[ItemId],
 ) -> Result<Vec<Row>> {
-    if let Driver::Postgres(_) = tx.driver {
-        let keys = items.iter().map(|item| Some(i64::from(item.collection().0)));
-        let params = params![
-            Value::Ints(keys.collect()),
-            Value::Uuids(items.iter().map(|item| item.uuid()).collect()),
-        ];
-        return tx.rows(many, params).await;
+    if let Driver::Postgres(tx) = &mut tx.driver {
+        return tx.rows(many, &keys_of(items)).await;
     }
     let mut found = Vec::with_capacity(items.len());
     for item in items {

@@ -6,6 +6,7 @@ use docket_core::Timestamp;
 
 use crate::error::Result;
 use crate::params;
+use crate::postgres::Query;
 use crate::tx::Tx;
 use crate::value::{Row, Value};
 
@@ -168,7 +169,15 @@ pub async fn standings(tx: &mut Tx, reviewers: &[String]) -> Result<HashMap<Stri
     if reviewers.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows = tx.rows(&STANDINGS, params![texts(reviewers)]).await?;
+    let (statement, params) = asking_standings(reviewers);
+    read_standings(tx.rows(statement, &params).await?)
+}
+
+pub(super) fn asking_standings(reviewers: &[String]) -> Query {
+    (&STANDINGS, vec![texts(reviewers)])
+}
+
+pub(super) fn read_standings(rows: Vec<Row>) -> Result<HashMap<String, Standing>> {
     rows.into_iter()
         .map(|mut row| {
             let standing = Standing {

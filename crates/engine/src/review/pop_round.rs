@@ -1,0 +1,180 @@
+//! The taking of a batch of pops: what each reviewer gets, in the order in which they came, and what has to be written of it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use docket_core::Timestamp;
+use docket_core::id::CollectionKey;
+use docket_core::log::Action;
+use docket_core::review::{REVIEWS_MAX, ReviewState, Strategy};
+use docket_store::table::log::NewEntry;
+use docket_store::table::record::{Move, record};
+use docket_store::table::review::{self, Picked, Review};
+use docket_store::table::reviewer::{self, Standing};
+use docket_store::{Result, Tx};
+use serde_json::json;
+
+use super::Reviewed;
+use super::pop_batch::PopCall;
+
+/// Which reviews a call wants, and in which order.
+fn queue(owner: &Reviewed, call: &PopCall) -> (CollectionKey, Strategy) {
+    let strategy = call.pop.strategy.unwrap_or(owner.policy.strategy);
+    (owner.collection.key, strategy)
+}
+
+/// The first pending reviews, picked for several calls together.
+struct Pool {
+    picked: Vec<Picked>,
+    /// Whether there are no more of them.
+    is_all: bool,
+}
+
+impl Pool {
+    /// The first so many that the reviewer has not passed over and nobody has taken; none where there may be others outside the pool.
+    fn first(&self, who: &str, wanted: usize, is_free: impl Fn(&Review) -> bool) -> Option<Vec<Review>> {
+        let theirs = |picked: &&Picked| {
+            is_free(&picked.review) && !picked.skipped_by.iter().any(|skipped| skipped == who)
+        };
+        let found = self.picked.iter().filter(theirs).take(wanted);
+        let found: Vec<Review> = found.map(|picked| picked.review.clone()).collect();
+        (self.is_all || found.len() == wanted).then_some(found)
+    }
+}
+
+/// What the calls of a batch have taken, and has to be written.
+pub(super) struct Round {
+    now: Timestamp,
+    standings: HashMap<String, Standing>,
+    /// What was picked for all the calls that want reviews of a collection in the same order.
+    pools: HashMap<(CollectionKey, Strategy), Pool>,
+    unwritten: Vec<Review>,
+    log: Vec<NewEntry>,
+    moves: Vec<Move>,
+}
+
+impl Round {
+    pub(super) fn new(standings: HashMap<String, Standing>, now: Timestamp) -> Self {
+        Self {
+            now,
+            standings,
+            pools: HashMap::new(),
+            unwritten: Vec::new(),
+            log: Vec::new(),
+            moves: Vec::new(),
+        }
+    }
+
+    pub(super) fn standing(&self, reviewer: &str) -> Standing {
+        self.standings.get(reviewer).copied().unwrap_or_default()
+    }
+
+    pub(super) async fn look_again(&mut self, tx: &mut Tx, reviewers: &[String]) -> Result<()> {
+        self.standings.extend(reviewer::standings(tx, reviewers).await?);
+        Ok(())
+    }
+
+    /// Picks what the calls may want, once for all that want the same.
+    pub(super) async fn pick(&mut self, tx: &mut Tx, calls: &[(&Reviewed, &PopCall)]) -> Result<()> {
+        let mut wants: HashMap<(CollectionKey, Strategy), (BTreeSet<String>, u64)> = HashMap::new();
+        for (owner, call) in calls {
+            let room = self.standing(call.reviewer()).room();
+            let want = wants.entry(queue(owner, call)).or_default();
+            want.0.insert(call.reviewer().to_owned());
+            want.1 += room.min(u64::from(call.pop.limit));
+        }
+        for ((key, strategy), (reviewers, wanted)) in wants {
+            if wanted > 0 {
+                let reviewers: Vec<String> = reviewers.into_iter().collect();
+                let picked = review::pick(tx, key, strategy, &reviewers, wanted).await?;
+                let is_all = (picked.len() as u64) < wanted;
+                self.pools.insert((key, strategy), Pool { picked, is_all });
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out what an earlier call of the batch has taken.
+    fn is_free(&self, review: &Review) -> bool {
+        !self.unwritten.iter().any(|taken| taken.id == review.id)
+    }
+
+    /// Takes what was assigned to the reviewer, and then what is pending, as far as they have room.
+    pub(super) async fn take(
+        &mut self,
+        tx: &mut Tx,
+        owner: &Reviewed,
+        call: &PopCall,
+    ) -> Result<Vec<Review>> {
+        let ((key, strategy), who) = (queue(owner, call), call.reviewer());
+        let limit = call.pop.limit as usize;
+        let (lease_ms, now) = (owner.policy.lease_ms(), self.now);
+        let mut standing = self.standing(who);
+        let mut taken = Vec::new();
+        if standing.unopened > 0 {
+            taken = review::assigned(tx, key, who, now, REVIEWS_MAX as u64).await?;
+            taken.retain(|review| self.is_free(review));
+            taken.sort_by_key(|review| review.place(strategy));
+            taken.truncate(limit);
+            taken
+                .iter_mut()
+                .for_each(|review| review.hand.open(now, lease_ms));
+        }
+        let opened = taken.len();
+        let wanted = standing.room().min((limit - opened) as u64);
+        if wanted > 0 {
+            let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+            let pool = self.pools.get(&(key, strategy));
+            let mut picked =
+                match pool.and_then(|pool| pool.first(who, wanted, |review| self.is_free(review))) {
+                    Some(picked) => picked,
+                    None => self.pick_more(tx, (key, strategy), who, wanted).await?,
+                };
+            picked
+                .iter_mut()
+                .for_each(|review| review.hand.take(who, now, lease_ms, true));
+            taken.extend(picked);
+        }
+        let picked = taken.len() - opened;
+        standing.in_hand += picked as u64;
+        standing.unopened = standing.unopened.saturating_sub(opened as u64);
+        self.standings.insert(who.to_owned(), standing);
+        self.note(owner, call, &taken, picked);
+        Ok(taken)
+    }
+
+    /// Picks for one reviewer alone, where what was picked for all does not do.
+    async fn pick_more(
+        &self,
+        tx: &mut Tx,
+        (key, strategy): (CollectionKey, Strategy),
+        who: &str,
+        wanted: usize,
+    ) -> Result<Vec<Review>> {
+        // What the calls before have taken still counts as pending: this transaction has not written it yet.
+        let before = self.unwritten.iter().filter(|review| review.collection() == key);
+        let limit = (wanted + before.count()) as u64;
+        let picked = review::pick(tx, key, strategy, &[who.to_owned()], limit).await?;
+        let free = picked.into_iter().map(|picked| picked.review);
+        Ok(free.filter(|review| self.is_free(review)).take(wanted).collect())
+    }
+
+    /// Notes what has to be written; the last `picked` were pending.
+    fn note(&mut self, owner: &Reviewed, call: &PopCall, taken: &[Review], picked: usize) {
+        let actor = call.who.actor().as_str();
+        self.log.extend(taken.iter().map(|review| {
+            let until = review.hand.until.map(Timestamp::ms);
+            let details = json!({ "leaseToken": review.hand.token.0, "leaseExpiresAtMs": until });
+            owner.entry(Action::ReviewPopped, actor, review, details)
+        }));
+        let moved = owner.moved(Some(ReviewState::Pending), ReviewState::InReview);
+        self.moves.extend(std::iter::repeat_n(moved, picked));
+        self.unwritten.extend_from_slice(taken);
+    }
+
+    pub(super) async fn write(&mut self, tx: &mut Tx) -> Result<()> {
+        self.pools.clear();
+        review::put(tx, &std::mem::take(&mut self.unwritten)).await?;
+        let (log, moves) = (std::mem::take(&mut self.log), std::mem::take(&mut self.moves));
+        record(tx, &log, &moves, self.now).await
+    }
+}
