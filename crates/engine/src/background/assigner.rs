@@ -26,6 +26,8 @@ enum Looked {
     Gave,
     /// Nobody has room.
     Full,
+    /// Others were taking what could be given.
+    Outrun,
     /// All that can be given is.
     Done,
 }
@@ -35,7 +37,7 @@ impl Looked {
     const fn rest_ms(self) -> i64 {
         match self {
             Self::Gave => 0,
-            Self::Full => LOOK_AFTER_MS,
+            Self::Full | Self::Outrun => LOOK_AFTER_MS,
             Self::Done => REST_MS,
         }
     }
@@ -102,14 +104,18 @@ async fn look(tx: &mut Tx, key: CollectionKey, now: Timestamp) -> Result<Looked>
     if room == 0 {
         return Ok(Looked::Full);
     }
-    // What somebody else has locked is passed over: they may be waiting for these reviewers.
-    let waiting = review_unassigned::pick(tx, key, owner.policy.strategy, team.free(), room).await?;
-    if waiting.is_empty() {
+    let first = review_unassigned::first(tx, key, owner.policy.strategy, team.free(), room).await?;
+    if first.is_empty() {
         return Ok(Looked::Done);
     }
-    // At least the first of them is given: somebody who is free may have it.
-    team.give(tx, owner, waiting, Except::WhoGaveItBack, now).await?;
-    Ok(Looked::Gave)
+    // What somebody else has locked is left out: they may be waiting for these reviewers.
+    let waiting = review_unassigned::lock_pending(tx, key, &first).await?;
+    let found = waiting.len();
+    let left = team.give(tx, owner, waiting, Except::WhoGaveItBack, now).await?;
+    match left.len() < found {
+        true => Ok(Looked::Gave),
+        false => Ok(Looked::Outrun),
+    }
 }
 
 /// Notes when a collection is looked at next, or that nothing waits in it.

@@ -7,7 +7,7 @@ use docket_core::Timestamp;
 use docket_core::id::{CollectionKey, ReviewId};
 use docket_core::review::Strategy;
 
-use super::review::{Review, columns};
+use super::review::{self, Review, columns};
 use crate::error::Result;
 use crate::params;
 use crate::tx::{Driver, Tx};
@@ -15,6 +15,8 @@ use crate::value::Value;
 
 /// How many collections are looked at sooner when somebody becomes free; the others wait until they are due.
 const WOKEN_MAX: u64 = 1_000;
+/// How many waiting reviews a look goes through to find some that may be given.
+const SCAN_MAX: u64 = 5_000;
 
 crate::statements! {
     MARK = portable "unassigned_mark" "
@@ -38,42 +40,60 @@ select collection_key from review_unassigned where collection_key = $1 for updat
     ANY_PENDING = portable "unassigned_any_pending" "
 select exists (select 1 from review r where r.collection_key = $1 and r.state = 0)";
     DELETE = portable "unassigned_delete" "delete from review_unassigned where collection_key = $1";
-    FIFO_POSTGRES = selecting_postgres "unassigned_fifo" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and exists (select 1 from unnest($2::text[]) as c (id) where c.id is distinct from r.given_back_by
-                and not exists (select 1 from review_skip s where s.collection_key = r.collection_key
-                                  and s.review_id = r.id and s.reviewer = c.id))
-order by r.collection_key, r.entered limit $3 for no key update of r skip locked";
-    PRIORITY_POSTGRES = selecting_postgres "unassigned_priority" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and exists (select 1 from unnest($2::text[]) as c (id) where c.id is distinct from r.given_back_by
-                and not exists (select 1 from review_skip s where s.collection_key = r.collection_key
-                                  and s.review_id = r.id and s.reviewer = c.id))
-order by r.collection_key, r.order_key, r.entered limit $3 for no key update of r skip locked";
-    DEADLINE_POSTGRES = selecting_postgres "unassigned_deadline" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and exists (select 1 from unnest($2::text[]) as c (id) where c.id is distinct from r.given_back_by
-                and not exists (select 1 from review_skip s where s.collection_key = r.collection_key
-                                  and s.review_id = r.id and s.reviewer = c.id))
-order by r.collection_key, r.deadline_ms, r.entered limit $3 for no key update of r skip locked";
-    FIFO_SQLITE = selecting_sqlite "unassigned_fifo" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and exists (select 1 from json_each($2) c where c.value is not r.given_back_by
-                and not exists (select 1 from review_skip s where s.collection_key = r.collection_key
-                                  and s.review_id = r.id and s.reviewer = c.value))
-order by r.collection_key, r.entered limit $3";
-    PRIORITY_SQLITE = selecting_sqlite "unassigned_priority" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and exists (select 1 from json_each($2) c where c.value is not r.given_back_by
-                and not exists (select 1 from review_skip s where s.collection_key = r.collection_key
-                                  and s.review_id = r.id and s.reviewer = c.value))
-order by r.collection_key, r.order_key, r.entered limit $3";
-    DEADLINE_SQLITE = selecting_sqlite "unassigned_deadline" columns "
-from review r where r.collection_key = $1 and r.state = 0
-  and exists (select 1 from json_each($2) c where c.value is not r.given_back_by
-                and not exists (select 1 from review_skip s where s.collection_key = r.collection_key
-                                  and s.review_id = r.id and s.reviewer = c.value))
-order by r.collection_key, r.deadline_ms, r.entered limit $3";
+    FIFO_POSTGRES = postgres "unassigned_fifo" "
+select x.id from (
+  select r.collection_key, r.id, r.token, r.given_back_by, r.entered from review r
+  where r.collection_key = $1 and r.state = 0 order by r.collection_key, r.entered limit $4) x
+where x.token = 0 or cardinality($2::text[]) > case when x.given_back_by = any ($2::text[]) then 1 else 0 end +
+  (select count(*) from review_skip s where s.collection_key = x.collection_key and s.review_id = x.id
+     and s.reviewer = any ($2::text[]) and s.reviewer is distinct from x.given_back_by)
+order by x.entered limit $3";
+    PRIORITY_POSTGRES = postgres "unassigned_priority" "
+select x.id from (
+  select r.collection_key, r.id, r.token, r.given_back_by, r.order_key, r.entered from review r
+  where r.collection_key = $1 and r.state = 0 order by r.collection_key, r.order_key, r.entered limit $4) x
+where x.token = 0 or cardinality($2::text[]) > case when x.given_back_by = any ($2::text[]) then 1 else 0 end +
+  (select count(*) from review_skip s where s.collection_key = x.collection_key and s.review_id = x.id
+     and s.reviewer = any ($2::text[]) and s.reviewer is distinct from x.given_back_by)
+order by x.order_key, x.entered limit $3";
+    DEADLINE_POSTGRES = postgres "unassigned_deadline" "
+select x.id from (
+  select r.collection_key, r.id, r.token, r.given_back_by, r.deadline_ms, r.entered from review r
+  where r.collection_key = $1 and r.state = 0 order by r.collection_key, r.deadline_ms, r.entered limit $4) x
+where x.token = 0 or cardinality($2::text[]) > case when x.given_back_by = any ($2::text[]) then 1 else 0 end +
+  (select count(*) from review_skip s where s.collection_key = x.collection_key and s.review_id = x.id
+     and s.reviewer = any ($2::text[]) and s.reviewer is distinct from x.given_back_by)
+order by x.deadline_ms, x.entered limit $3";
+    FIFO_SQLITE = sqlite "unassigned_fifo" "
+select x.id from (
+  select r.collection_key, r.id, r.token, r.given_back_by, r.entered from review r
+  where r.collection_key = $1 and r.state = 0 order by r.collection_key, r.entered limit $4) x
+where x.token = 0
+   or json_array_length($2) > coalesce(x.given_back_by in (select value from json_each($2)), 0) +
+     (select count(*) from review_skip s where s.collection_key = x.collection_key and s.review_id = x.id
+        and s.reviewer in (select value from json_each($2)) and s.reviewer is not x.given_back_by)
+order by x.entered limit $3";
+    PRIORITY_SQLITE = sqlite "unassigned_priority" "
+select x.id from (
+  select r.collection_key, r.id, r.token, r.given_back_by, r.order_key, r.entered from review r
+  where r.collection_key = $1 and r.state = 0 order by r.collection_key, r.order_key, r.entered limit $4) x
+where x.token = 0
+   or json_array_length($2) > coalesce(x.given_back_by in (select value from json_each($2)), 0) +
+     (select count(*) from review_skip s where s.collection_key = x.collection_key and s.review_id = x.id
+        and s.reviewer in (select value from json_each($2)) and s.reviewer is not x.given_back_by)
+order by x.order_key, x.entered limit $3";
+    DEADLINE_SQLITE = sqlite "unassigned_deadline" "
+select x.id from (
+  select r.collection_key, r.id, r.token, r.given_back_by, r.deadline_ms, r.entered from review r
+  where r.collection_key = $1 and r.state = 0 order by r.collection_key, r.deadline_ms, r.entered limit $4) x
+where x.token = 0
+   or json_array_length($2) > coalesce(x.given_back_by in (select value from json_each($2)), 0) +
+     (select count(*) from review_skip s where s.collection_key = x.collection_key and s.review_id = x.id
+        and s.reviewer in (select value from json_each($2)) and s.reviewer is not x.given_back_by)
+order by x.deadline_ms, x.entered limit $3";
+    LOCK_PENDING = selecting_postgres "unassigned_lock_pending" columns "
+from review r where r.collection_key = $1 and r.id = any ($2::uuid[]) and r.state = 0
+order by r.collection_key, r.id for no key update skip locked";
     SET_GIVEN_BACK_BY = portable "unassigned_set_given_back_by" "
 update review set given_back_by = $3 where collection_key = $1 and id = $2";
     GIVEN_BACK_BY = portable "unassigned_given_back_by" "
@@ -131,15 +151,15 @@ pub async fn delete(tx: &mut Tx, key: CollectionKey) -> Result<()> {
     tx.execute_one(&DELETE, params![key]).await
 }
 
-/// The first pending reviews that one of these reviewers may be given, who has neither passed it over nor given it back; locked, and
-/// those that somebody else has locked are left out.
-pub async fn pick(
+/// The first pending reviews that one of these reviewers may be given, who has neither passed it over nor given it back: among the first
+/// 5,000. Those who may not have one are counted, by its key, and not looked for: the planner would read all that was ever passed over.
+pub async fn first(
     tx: &mut Tx,
     key: CollectionKey,
     strategy: Strategy,
     reviewers: Vec<String>,
     limit: u64,
-) -> Result<Vec<Review>> {
+) -> Result<Vec<ReviewId>> {
     let is_postgres = matches!(tx.driver, Driver::Postgres(_));
     let statement = match (strategy, is_postgres) {
         (Strategy::Fifo, true) => &FIFO_POSTGRES,
@@ -150,7 +170,19 @@ pub async fn pick(
         (Strategy::Deadline, false) => &DEADLINE_SQLITE,
     };
     let reviewers = Value::Texts(reviewers.into_iter().map(Some).collect());
-    let rows = tx.rows(statement, params![key, reviewers, limit]).await?;
+    let rows = tx
+        .rows(statement, params![key, reviewers, limit, SCAN_MAX])
+        .await?;
+    rows.into_iter().map(|mut row| row.review(0)).collect()
+}
+
+/// Locks those of a collection's reviews that are pending; what somebody else has locked is left out.
+pub async fn lock_pending(tx: &mut Tx, key: CollectionKey, ids: &[ReviewId]) -> Result<Vec<Review>> {
+    if let Driver::Sqlite(_) = tx.driver {
+        return review::lock(tx, ids).await;
+    }
+    let ids = Value::Uuids(ids.iter().map(|id| id.uuid()).collect());
+    let rows = tx.rows(&LOCK_PENDING, params![key, ids]).await?;
     rows.into_iter().map(Review::read).collect()
 }
 
