@@ -187,9 +187,17 @@ async fn a_lead_looks_after_the_queue_in_the_terminal() {
         desk.good(&lead, &["reviews", "reassign", id, "--to", "bob"])
             .starts_with("bob has review")
     );
+    let back = desk.good(&ann, &["reviewers", "available", "ann"]);
+    assert!(back.contains("available  yes"), "{back}");
+    let more = desk.good(&lead, &["reviewers", "capacity", "ann", "7"]);
+    assert!(more.contains("capacity   7"), "{more}");
+    assert_eq!(
+        desk.good(&lead, &["reviewers", "unavailable", "ann", "--hand-on"]),
+        "1 review of ann is handed on.\n"
+    );
     assert_eq!(
         desk.good(&lead, &["reviewers", "hand-on", "ann"]),
-        "1 review of ann is handed on.\n"
+        "ann holds nothing that could be handed on.\n"
     );
     let stats = desk.json(&lead, &["reviews", "stats", "desk"]);
     assert_eq!(
