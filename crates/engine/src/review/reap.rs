@@ -113,8 +113,10 @@ pub(super) async fn put_back(
     record(tx, &log, &moves, now).await?;
     if owner.assigns() {
         for (review, holder) in stale.into_iter().zip(holders) {
-            if review.hand.state == ReviewState::Pending {
-                let holder = holder.unwrap_or_default();
+            // What was in hands was in somebody's.
+            if review.hand.state == ReviewState::Pending
+                && let Some(holder) = holder
+            {
                 hand_over(tx, owner, review, &holder, false, now).await?;
             }
         }
