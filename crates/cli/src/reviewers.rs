@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use docket_client::wire::reviewer::{Reviewer, ReviewerPut};
+use docket_client::wire::reviewer::{Reviewer, ReviewerAvailability, ReviewerCapacity, ReviewerPut};
 
-use crate::remote::{PageArgs, RemoteArgs, facts, or_nothing};
+use crate::remote::{PageArgs, RemoteArgs, Session, facts, or_nothing};
 
 /// What `docket reviewers` takes.
 #[derive(Debug, clap::Args)]
@@ -42,6 +42,26 @@ enum Action {
     },
     /// List the reviewers
     List(PageArgs),
+    /// Say that a reviewer is there: reviews may be assigned to them
+    Available {
+        /// Who; a reviewer says it of themselves
+        id: String,
+    },
+    /// Say that a reviewer is not there: nothing is assigned to them
+    Unavailable {
+        /// Who; a reviewer says it of themselves
+        id: String,
+        /// Hand on what they hold as well
+        #[arg(long)]
+        hand_on: bool,
+    },
+    /// Say how many reviews a reviewer may hold
+    Capacity {
+        /// Who
+        id: String,
+        /// How many; left out for any number
+        n: Option<u32>,
+    },
     /// Hand on everything that a reviewer holds who is not there
     HandOn {
         /// Who is not there
@@ -100,14 +120,33 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
                 },
             )
         }
-        Action::HandOn { id } => {
-            session.show(&session.client.review_hand_on(id).await?, |handed| {
-                match handed.handed_on {
-                    0 => format!("{id} holds nothing that could be handed on."),
-                    1 => format!("1 review of {id} is handed on."),
-                    n => format!("{n} reviews of {id} are handed on."),
-                }
-            })
+        Action::Available { id } => {
+            let said = ReviewerAvailability { available: true };
+            session.show(&session.client.reviewer_availability(id, &said).await?, words)
         }
+        Action::Unavailable { id, hand_on } => {
+            let said = ReviewerAvailability { available: false };
+            let reviewer = session.client.reviewer_availability(id, &said).await?;
+            if *hand_on {
+                // Only now: what they hold would come back to them while they are there.
+                return hand_on_from(&session, id).await;
+            }
+            session.show(&reviewer, words)
+        }
+        Action::Capacity { id, n } => {
+            let said = ReviewerCapacity { capacity: *n };
+            session.show(&session.client.reviewer_capacity(id, &said).await?, words)
+        }
+        Action::HandOn { id } => hand_on_from(&session, id).await,
     }
+}
+
+async fn hand_on_from(session: &Session, id: &str) -> Result<ExitCode> {
+    session.show(&session.client.review_hand_on(id).await?, |handed| {
+        match handed.handed_on {
+            0 => format!("{id} holds nothing that could be handed on."),
+            1 => format!("1 review of {id} is handed on."),
+            n => format!("{n} reviews of {id} are handed on."),
+        }
+    })
 }

@@ -121,6 +121,12 @@ impl Reviewing {
             .as_ref()
             .is_none_or(|tenant| tenant.as_str() == tenant_id)
     }
+
+    /// Whether they lead the reviewers of this tenant; none are those who review for every tenant, whom no tenant's lead leads.
+    pub fn leads(&self, tenant_id: Option<&str>) -> bool {
+        let is_own = |tenant: &TenantId| tenant_id == Some(tenant.as_str());
+        self.is_lead && self.tenant.as_ref().is_none_or(is_own)
+    }
 }
 
 /// Somebody who looks at queues without touching them: one of a tenant's people, or an operator, who sees them all.
@@ -195,5 +201,29 @@ impl Notifying {
     /// Whether an owner's notifications are theirs to see.
     pub fn reaches(&self, owner: &str) -> bool {
         self.sees().is_none_or(|own| own == owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lead_leads_the_reviewers_of_their_tenant_and_of_no_other() {
+        let ann = || ReviewerId::new("ann").unwrap();
+        let acme = Scope {
+            tenant: TenantId::new("acme").unwrap(),
+            actor: Actor::system(),
+        };
+        let operator = Operator::system();
+        for (who, own, others, everybodys) in [
+            (Reviewing::lead(&acme, ann()), true, false, false),
+            (Reviewing::of(&acme, ann()), false, false, false),
+            (Reviewing::by_service(&operator, ann()), false, false, false),
+            (Reviewing::by_operator(&operator, ann()), true, true, true),
+        ] {
+            let leads = (who.leads(Some("acme")), who.leads(Some("zeta")), who.leads(None));
+            assert_eq!(leads, (own, others, everybodys), "{who:?}");
+        }
     }
 }

@@ -79,6 +79,8 @@ pub(crate) struct Kernel {
     pub(crate) sightings: Sightings,
     /// Rings when a job begins to wait: the reaper may have to look sooner than it meant to.
     pub(crate) wait_began: Notify,
+    /// Rings when a reviewer is said to be there or to have room: the assigner has to look.
+    pub(crate) somebody_is_there: Notify,
     /// When the reaper means to look again, in milliseconds since the epoch.
     pub(crate) next_reap_ms: AtomicI64,
     /// The earliest end of the leases given out here since the reaper last looked.
@@ -147,6 +149,7 @@ impl Engine {
             definitions: Arc::default(),
             sightings: Sightings::default(),
             wait_began: Notify::new(),
+            somebody_is_there: Notify::new(),
             next_reap_ms: AtomicI64::new(i64::MIN),
             earliest_lease_ms: AtomicI64::new(i64::MAX),
             keys_revoked: AtomicU64::new(0),

@@ -56,6 +56,8 @@ roles! {
     Deciding: Reviewer Lead;
     /// See to it who has which review, and learn from what was decided.
     Leading: Lead Admin;
+    /// Say whether reviewers are there, where reviewers say it of themselves.
+    Staffing: Reviewer Lead Admin;
     /// Learn from decisions, where reviewers see their own.
     Learning: Reviewer Lead Admin;
     /// Look at the review queue.

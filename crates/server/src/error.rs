@@ -220,6 +220,7 @@ fn failed(error: &EngineError) -> Problem {
         | EngineError::WrongRows { .. }
         | EngineError::Inconsistent { .. }
         | EngineError::Json { .. }
+        | EngineError::Unanswered { .. }
         | EngineError::Open(_) => error.is_transient(),
     };
     log(error);

@@ -13,6 +13,7 @@
 //! [`ServerConfig::observe`] is told of every answered request, for metrics.
 
 pub mod caller;
+mod dictionary;
 mod disposition;
 mod entry;
 pub mod error;

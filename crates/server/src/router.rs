@@ -74,6 +74,8 @@ fn reviews() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(reviewer::reviewers))
         .routes(routes!(reviewer::reviewer_put, reviewer::reviewer))
+        .routes(routes!(reviewer::reviewer_availability))
+        .routes(routes!(reviewer::reviewer_capacity))
         .routes(routes!(reviewer::review_hand_on))
         .routes(routes!(review::review_pop))
         .routes(routes!(review::review_commit))

@@ -69,6 +69,12 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
+    /// A call of several that ran together was left without an answer. Each is given one: this is a fault of Docket's own.
+    #[error("a call of {operation} was left without an answer")]
+    Unanswered {
+        /// The operation.
+        operation: &'static str,
+    },
     /// The store is shutting down.
     #[error("the store is closed")]
     Closed,

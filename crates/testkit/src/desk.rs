@@ -177,12 +177,17 @@ impl World {
         results.pop().unwrap()
     }
 
-    /// Describes a reviewer.
+    /// Describes a reviewer, who reviews for any tenant.
     pub async fn reviewer(&self, id: &str, available: bool, capacity: Option<u64>) {
+        self.reviewer_of(None, id, available, capacity).await;
+    }
+
+    /// Describes a reviewer of this tenant.
+    pub async fn reviewer_of(&self, tenant: Option<&str>, id: &str, available: bool, capacity: Option<u64>) {
         let settings = ReviewerSettings {
             id: ReviewerId::new(id).unwrap(),
             name: id.to_owned(),
-            tenant: None,
+            tenant: tenant.map(names::tenant),
             available,
             capacity,
         };

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_core::id::ReviewId;
 use docket_core::name::ReviewerId;
@@ -27,6 +28,8 @@ everywhere! {
     the_same_decision_said_by_many_is_made_once, real_time = false;
     arrivals_at_once_are_shared_evenly, real_time = false;
     entering_twice_at_once_makes_one_review, real_time = false;
+    what_waits_is_shared_evenly_by_servers_that_assign_at_once, real_time = false;
+    no_review_that_waits_is_forgotten, real_time = false;
 }
 
 const ROUNDS: usize = 20;
@@ -407,4 +410,75 @@ async fn entering_twice_at_once_makes_one_review(scene: Arc<Scene>) {
         .await
         .unwrap();
     assert_eq!(stats.count(ReviewState::Pending), ROUNDS as u64);
+}
+
+/// Gives out all that can be given now.
+async fn assign(engine: &Engine) {
+    while engine.assigner_run_once().await.unwrap() == Some(Duration::ZERO) {}
+}
+
+async fn what_waits_is_shared_evenly_by_servers_that_assign_at_once(scene: Arc<Scene>) {
+    const TEAM: [&str; 3] = ["ann", "bob", "cyd"];
+    let policy = json!({ "assignment": "auto", "roster": TEAM });
+    scene.world.desk("acme", policy).await;
+    for who in TEAM {
+        scene.world.reviewer(who, false, None).await;
+    }
+    submit(scene.engine(0), "waiting", 400).await;
+    for who in TEAM {
+        scene.world.reviewer(who, true, Some(150)).await;
+    }
+    let arrivals = (0..10).map(|k| -> Call<()> {
+        let engine = scene.engine(k).clone();
+        Box::pin(async move { submit(&engine, &format!("new-{k}"), 10).await })
+    });
+    let assigners = (0..4).map(|k| -> Call<()> {
+        let engine = scene.engine(k).clone();
+        Box::pin(async move { assign(&engine).await })
+    });
+    at_once(arrivals.chain(assigners).collect()).await;
+    scene.world.pass_ms(5_000);
+    assign(scene.engine(0)).await;
+    for who in TEAM {
+        let held = format!("select count(*) from review where state = 1 and assigned_to = '{who}'");
+        assert_eq!(
+            scene.world.number(&held).await,
+            150,
+            "{who} holds as many as they may"
+        );
+    }
+    let pending = "select count(*) from review where state = 0";
+    assert_eq!(scene.world.number(pending).await, 50);
+    let told = "select count(*) from log where action = 'review.assigned'";
+    assert_eq!(scene.world.number(told).await, 450, "each was given once");
+}
+
+async fn no_review_that_waits_is_forgotten(scene: Arc<Scene>) {
+    let policy = json!({ "assignment": "auto", "roster": ["ann"], "leaseSeconds": 86_400 });
+    scene.world.desk("acme", policy).await;
+    scene.world.reviewer("ann", true, Some(1)).await;
+    scene.world.submit_one("acme", "first").await;
+    for round in 0..ROUNDS {
+        let held = scene.world.pop_one("acme", "ann").await.review.id;
+        let (submitter, decider) = (scene.engine(round).clone(), scene.engine(round + 1).clone());
+        let mut calls: Vec<Call<()>> = vec![
+            Box::pin(async move { submit(&submitter, &format!("r{round}"), 1).await }),
+            Box::pin(async move {
+                let decided = decide(&decider, "ann", decision(held, Outcome::Approved)).await;
+                decided.unwrap();
+            }),
+        ];
+        for k in 0..2 {
+            let engine = scene.engine(round + 2 + k).clone();
+            calls.push(Box::pin(async move { assign(&engine).await }));
+        }
+        at_once(calls).await;
+        // She has room for the new one, whatever came first; if it waits, that is known.
+        scene.world.pass_ms(5_000);
+        assign(scene.engine(round)).await;
+        let held = "select count(*) from review where state = 1";
+        let pending = "select count(*) from review where state = 0";
+        let found = (scene.world.number(held).await, scene.world.number(pending).await);
+        assert_eq!(found, (1, 0), "round {round}");
+    }
 }

@@ -34,6 +34,26 @@ const fn yes() -> bool {
     true
 }
 
+/// `PUT /api/v1/reviewers/{reviewerId}/availability`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReviewerAvailability {
+    /// Whether reviews may be assigned to them.
+    pub available: bool,
+}
+
+/// `PUT /api/v1/reviewers/{reviewerId}/capacity`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReviewerCapacity {
+    /// How many they may hold; null for any number.
+    #[serde(deserialize_with = "whole_or_none")]
+    #[cfg_attr(feature = "openapi", schema(required, minimum = 1, maximum = 10_000))]
+    pub capacity: Option<u32>,
+}
+
 /// A reviewer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

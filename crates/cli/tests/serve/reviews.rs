@@ -209,3 +209,29 @@ async fn a_lead_looks_after_the_queue_in_the_terminal() {
     assert_eq!(reaped, "1 put back, 0 left to a lead.\n");
     desk.server.stop();
 }
+
+#[tokio::test]
+async fn who_is_there_is_said_in_the_terminal() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let desk = Desk::open(folder.path()).await;
+    let (ann, lead) = (desk.key("reviewer", "ann").await, desk.key("lead", "lea").await);
+    let put = ["reviewers", "put", "ann", "--tenant", "acme", "--unavailable"];
+    desk.good(&desk.admin, &put);
+    desk.good(&ann, &["reviews", "pop", "desk"]);
+    let back = desk.good(&ann, &["reviewers", "available", "ann"]);
+    assert!(back.contains("available  yes"), "{back}");
+    let more = desk.good(&lead, &["reviewers", "capacity", "ann", "7"]);
+    assert!(more.contains("capacity   7"), "{more}");
+    assert_eq!(
+        desk.good(&lead, &["reviewers", "unavailable", "ann", "--hand-on"]),
+        "1 review of ann is handed on.\n"
+    );
+    assert_eq!(
+        desk.good(&lead, &["reviewers", "hand-on", "ann"]),
+        "ann holds nothing that could be handed on.\n"
+    );
+    let (code, _, complaint) = desk.run(&ann, &["reviewers", "capacity", "ann", "9"]);
+    assert_eq!(code, 1);
+    assert!(complaint.contains("needs role lead"), "{complaint}");
+    desk.server.stop();
+}

@@ -5,7 +5,7 @@ use docket_wire::collection::{Collection, CollectionPut};
 use docket_wire::key::{Key, KeyCreate, KeyCreated};
 use docket_wire::pause::{Pause, PauseSet};
 use docket_wire::pipeline::{Pipeline, PipelinePut};
-use docket_wire::reviewer::{Reviewer, ReviewerPut};
+use docket_wire::reviewer::{Reviewer, ReviewerAvailability, ReviewerCapacity, ReviewerPut};
 use docket_wire::tenant::{Tenant, TenantPut};
 use reqwest::Method;
 
@@ -86,6 +86,18 @@ impl Client {
     /// Describes a reviewer.
     pub async fn reviewer_put(&self, id: &str, reviewer: &ReviewerPut) -> Result<Reviewer> {
         self.ask(self.put(&["api", "v1", "reviewers", id], reviewer)?)
+            .await
+    }
+
+    /// Says whether a reviewer is there.
+    pub async fn reviewer_availability(&self, id: &str, said: &ReviewerAvailability) -> Result<Reviewer> {
+        self.ask(self.put(&["api", "v1", "reviewers", id, "availability"], said)?)
+            .await
+    }
+
+    /// Says how many reviews a reviewer may hold.
+    pub async fn reviewer_capacity(&self, id: &str, said: &ReviewerCapacity) -> Result<Reviewer> {
+        self.ask(self.put(&["api", "v1", "reviewers", id, "capacity"], said)?)
             .await
     }
 

@@ -12,6 +12,7 @@ use docket_core::scope::Operator;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::collection::{self, Collection};
 use docket_store::table::log::NewEntry;
+use docket_store::table::review_unassigned;
 use docket_store::table::{lane, log, pipeline, tenant};
 use docket_store::{Result, Tx};
 use serde_json::{Value, json};
@@ -132,6 +133,10 @@ async fn collection_change(
     let is_reordered = changes_order(&before.policy, &after.policy);
     row.review_policy += i64::from(is_reordered);
     collection::update(tx, &row, now).await?;
+    if after.assigns() {
+        // What waits may be given to others now.
+        review_unassigned::mark(tx, row.key, &row.tenant_id, now).await?;
+    }
     if is_reordered {
         begin(tx, &Reviewed::of(row)?, now).await?;
     }

@@ -1,6 +1,7 @@
 //! What goes on by itself. Each part does a bounded piece of work when told to (`run_once`), and is safe on every server at once;
 //! the loops here only tell them when.
 
+mod assigner;
 mod fold;
 mod reaper;
 mod retention;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docket_store::Result;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::engine::{Engine, Kernel};
@@ -27,6 +28,8 @@ pub struct Intervals {
     pub fold: Duration,
     /// What orders reviews anew when their collection's policy has changed.
     pub rekey: Duration,
+    /// What gives waiting reviews to those who have become free; it also wakes when somebody is said to be there.
+    pub assign: Duration,
     /// The sealer of the log.
     pub seal: Duration,
     /// The sweeper of bytes without an item.
@@ -43,6 +46,7 @@ impl Default for Intervals {
             reap: Duration::from_secs(15),
             fold: Duration::from_secs(1),
             rekey: Duration::from_secs(1),
+            assign: Duration::from_secs(1),
             seal: Duration::from_secs(1),
             sweep: Duration::from_secs(60),
             reconcile: Duration::from_secs(60),
@@ -90,7 +94,9 @@ impl Engine {
         macro_rules! every {
             ($name:literal, $interval:expr, $bell:expr, $run_once:ident) => {{
                 let (engine, stopped) = (self.clone(), stopped.clone());
-                tasks.spawn(repeat($name, stopped, $bell, move || {
+                let bell: Option<Bell> = $bell;
+                let bell = bell.map(|bell| (Arc::clone(&self.kernel), bell));
+                tasks.spawn(repeat($name, stopped, bell, move || {
                     let engine = engine.clone();
                     async move {
                         engine
@@ -101,9 +107,19 @@ impl Engine {
                 }));
             }};
         }
-        let wait_began = Some(Arc::clone(&self.kernel));
-        every!("reaper", intervals.reap, wait_began, reaper_run_once);
+        every!(
+            "reaper",
+            intervals.reap,
+            Some(|kernel| &kernel.wait_began),
+            reaper_run_once
+        );
         every!("rekeyer", intervals.rekey, None, rekey_run_once);
+        every!(
+            "assigner",
+            intervals.assign,
+            Some(|kernel| &kernel.somebody_is_there),
+            assigner_run_once
+        );
         every!("folder", intervals.fold, None, fold_run_once);
         every!("sealer", intervals.seal, None, sealer_run_once);
         every!("sweeper", intervals.sweep, None, sweep_run_once);
@@ -121,11 +137,14 @@ impl Engine {
     }
 }
 
-/// Runs a part over and over; it says how long to wait for the next time. With a kernel, a wait that begins wakes it sooner.
+/// What wakes a part sooner than it meant to.
+type Bell = fn(&Kernel) -> &Notify;
+
+/// Runs a part over and over; it says how long to wait for the next time, and its bell wakes it sooner.
 async fn repeat<F, W>(
     name: &'static str,
     mut stopped: watch::Receiver<bool>,
-    bell: Option<Arc<Kernel>>,
+    bell: Option<(Arc<Kernel>, Bell)>,
     mut run_once: F,
 ) where
     F: FnMut() -> W + Send,
@@ -147,10 +166,10 @@ async fn repeat<F, W>(
         };
         let woken = async {
             match &bell {
-                Some(kernel) => kernel.wait_began.notified().await,
+                Some((kernel, bell)) => bell(kernel).notified().await,
                 None => std::future::pending().await,
             }
-            // Many failures at once are one reason to look.
+            // What happens many times at once is one reason to look.
             tokio::time::sleep(BREATH).await;
         };
         tokio::select! {

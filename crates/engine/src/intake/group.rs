@@ -42,8 +42,8 @@ pub(crate) async fn submit_calls(
         }
         (places, calls) = left;
     }
-    let answered = answers.into_iter().map(|answer| answer.ok_or(Error::Closed));
-    answered.collect()
+    let unanswered = Error::Unanswered { operation: "submit" };
+    answers.into_iter().collect::<Option<_>>().ok_or(unanswered)
 }
 
 async fn submit_once(kernel: &Arc<Kernel>, batch: &Arc<Batch>) -> Result<Vec<Option<CallAnswer>>> {

@@ -348,7 +348,11 @@ impl Run<'_> {
         for open in &self.open {
             let call = &self.batch.calls[open.call];
             let results: Vec<_> = (0..call.items.len())
-                .map(|index| self.results.remove(&(open.call, index)).ok_or(Error::Closed))
+                .map(|index| {
+                    self.results
+                        .remove(&(open.call, index))
+                        .ok_or(Error::Unanswered { operation: "submit" })
+                })
                 .collect::<Result<_>>()?;
             if let Some((upload, _)) = call.upload {
                 let taken = results

@@ -232,7 +232,10 @@ impl Upload {
         // Taken, known or refused: its place and its bytes have been seen to.
         self.open = false;
         let mut answer = answer?;
-        Ok(answer.results.pop().ok_or(docket_store::Error::Closed)??)
+        Ok(answer
+            .results
+            .pop()
+            .ok_or(docket_store::Error::Unanswered { operation: "submit" })??)
     }
 
     /// Gives the upload up: its place is free at once, its bytes are swept.
@@ -351,7 +354,7 @@ async fn first_answer(tx: &mut Tx, p: &Begin) -> Result<Option<Once<SubmittedIte
         .answer
         .into_iter()
         .next()
-        .ok_or(docket_store::Error::Closed)??;
+        .ok_or(docket_store::Error::Unanswered { operation: "submit" })??;
     Ok(Some(Once {
         answer: item,
         replayed: first.replayed,

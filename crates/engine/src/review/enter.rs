@@ -14,12 +14,12 @@ use docket_core::review::ReviewState;
 use docket_store::hot::NewItem;
 use docket_store::table::counter::Counted;
 use docket_store::table::record::{Move, record};
-use docket_store::table::review::{self, NewReview, Review};
+use docket_store::table::review::{self, NewReview};
 use docket_store::table::review_content::{self, ReviewInputs};
 use docket_store::{Error, Result, Tx};
 use serde_json::json;
 
-use super::assign::assign;
+use super::assign::assign_new;
 use super::{Collections, Reviewed};
 
 /// An item that comes up for review, and what is known of it.
@@ -193,7 +193,11 @@ pub(crate) async fn enter(
         let Some(owner) = collections.get(tx, key).await? else {
             continue;
         };
-        if !assign_new(tx, owner, &ids, now).await? {
+        let is_assigned = owner.assigns() && {
+            let reviews = review::lock(tx, &ids).await?;
+            assign_new(tx, owner, reviews, now).await?
+        };
+        if !is_assigned {
             pending.insert(key);
         }
     }
@@ -212,14 +216,4 @@ async fn counted_again(tx: &mut Tx, review: &NewReview) -> Result<Option<Move>> 
             from: Some(Counted::Item(ItemStatus::InReview)),
             to: Some(Counted::Item(status)),
         }))
-}
-
-/// Gives new reviews to reviewers, where the collection asks for it; whether all of them are in hands now.
-async fn assign_new(tx: &mut Tx, owner: &Reviewed, ids: &[ReviewId], now: Timestamp) -> Result<bool> {
-    if owner.policy.assignment != docket_core::review::Assignment::Auto {
-        return Ok(false);
-    }
-    let reviews: Vec<Review> = review::lock(tx, ids).await?;
-    let assigned = assign(tx, owner, reviews, None, now).await?;
-    Ok(assigned == ids.len())
 }

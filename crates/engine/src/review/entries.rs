@@ -14,7 +14,7 @@ use docket_store::table::counter::Counted;
 use docket_store::table::item;
 use docket_store::table::record::{Move, record};
 use docket_store::table::review::{self, Review};
-use docket_store::{Result, Tx};
+use docket_store::{Error, Result, Tx};
 
 use super::enter::{enter, known};
 use crate::engine::Engine;
@@ -61,7 +61,7 @@ impl Engine {
             is_finished: true,
         };
         let mut answers = submit_calls(&self.kernel, vec![call]).await?;
-        let answer = answers.pop().unwrap_or(Err(Refusal::LeaseLost))?;
+        let answer = answers.pop().ok_or(Error::Unanswered { operation: "submit" })??;
         let brought: Vec<Brought> = answer.results.iter().flatten().map(Brought::of).collect();
         let entered = self.entered(brought).await?;
         let mut told = BTreeSet::new();

@@ -31,7 +31,7 @@ use std::collections::hash_map::Entry;
 use docket_core::Refusal;
 use docket_core::id::{CollectionKey, ReviewId};
 use docket_core::notification::NotifyRule;
-use docket_core::review::{REVIEWS_MAX, ReviewPolicy, ReviewState};
+use docket_core::review::{Assignment, REVIEWS_MAX, ReviewPolicy, ReviewState};
 use docket_core::scope::Reviewing;
 use docket_store::table::collection::{self, Collection};
 use docket_store::table::counter::Counted;
@@ -77,6 +77,11 @@ impl Reviewed {
             notify: NotifyRule::of_settings(&settings)?,
             collection,
         })
+    }
+
+    /// Whether its reviews are given to reviewers.
+    pub(crate) fn assigns(&self) -> bool {
+        self.policy.assignment == Assignment::Auto
     }
 
     /// The change of counts when a review of it goes from one state to another.

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use docket_core::id::CollectionKey;
 use docket_core::log::Action;
-use docket_core::review::{Assignment, ReviewState};
+use docket_core::review::ReviewState;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::record::record;
 use docket_store::table::review::{self, Review};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
-use super::assign::assign;
+use super::assign::hand_over;
 use super::{Collections, Reviewed};
 use crate::engine::Engine;
 
@@ -111,10 +111,13 @@ pub(super) async fn put_back(
     }
     review::put(tx, &stale).await?;
     record(tx, &log, &moves, now).await?;
-    if owner.policy.assignment == Assignment::Auto {
+    if owner.assigns() {
         for (review, holder) in stale.into_iter().zip(holders) {
-            if review.hand.state == ReviewState::Pending {
-                assign(tx, owner, vec![review], holder.as_deref(), now).await?;
+            // What was in hands was in somebody's.
+            if review.hand.state == ReviewState::Pending
+                && let Some(holder) = holder
+            {
+                hand_over(tx, owner, review, &holder, false, now).await?;
             }
         }
     }

@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use docket_core::id::{CollectionKey, ReviewId};
 use docket_core::log::Action;
 use docket_core::name::ReviewerId;
-use docket_core::review::{Assignment, ReviewState, check_reason};
+use docket_core::review::{ReviewState, check_reason};
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::record::record;
 use docket_store::table::review::{self, Review};
+use docket_store::table::reviewer;
 use docket_store::{Result, Tx};
 use serde_json::json;
 
-use super::assign::assign;
+use super::assign::hand_over;
 use super::entry::{ReviewEntry, entries_of};
 use super::{Collections, lock_visible, not_there};
 use crate::engine::Engine;
@@ -124,10 +125,14 @@ async fn hand_on(
     review::put(tx, &back).await?;
     record(tx, &log, &moves, now).await?;
     let handed = back.len() as u64;
+    // What nobody else can take waits; for them as well, when they are there again.
+    let is_there = reviewer::get(tx, from.as_str())
+        .await?
+        .is_none_or(|from| from.available);
     for review in back {
         let owner = collections.of(tx, &review).await?;
-        if owner.policy.assignment == Assignment::Auto {
-            assign(tx, owner, vec![review], Some(from.as_str()), now).await?;
+        if owner.assigns() {
+            hand_over(tx, owner, review, from.as_str(), !is_there, now).await?;
         }
     }
     Ok((handed, pending))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use docket_core::id::{CollectionKey, ReviewId};
 use docket_core::log::Action;
-use docket_core::review::{Assignment, ReviewState, check_reason};
+use docket_core::review::{ReviewState, check_reason};
 use docket_core::scope::Reviewing;
 use docket_core::{Refused, Timestamp};
 use docket_store::table::record::record;
@@ -12,7 +12,7 @@ use docket_store::table::review;
 use docket_store::{Result, Tx};
 use serde_json::json;
 
-use super::assign::assign;
+use super::assign::hand_over;
 use super::{Collections, check_ids, lock_visible, not_there};
 use crate::engine::Engine;
 
@@ -85,8 +85,8 @@ async fn release_all(
     record(tx, &log, &moves, now).await?;
     for review in back {
         let owner = collections.of(tx, &review).await?;
-        if owner.policy.assignment == Assignment::Auto {
-            assign(tx, owner, vec![review], Some(reviewer), now).await?;
+        if owner.assigns() {
+            hand_over(tx, owner, review, reviewer, false, now).await?;
         }
     }
     Ok((results, pending))

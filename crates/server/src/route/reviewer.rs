@@ -1,4 +1,5 @@
-//! Reviewers. Admins say who they are; leads hand on what those hold who are not there.
+//! Reviewers. Admins say who they are; leads, whether they are there and how much they may hold, and hand on what those hold who are
+//! not; reviewers, whether they are there themselves.
 
 use axum::extract::State;
 use docket_core::name::{ReviewerId, TenantId};
@@ -8,10 +9,10 @@ use docket_wire::page::PageQuery;
 use docket_wire::reviewer as wire;
 use docket_wire::schema;
 
-use crate::caller::{Admin, As, Leading};
-use crate::error::ApiResult;
+use crate::caller::{Admin, As, Leading, Roles as _, Staffing};
+use crate::error::{ApiError, ApiResult};
 use crate::extract::{Json, PathParam, Query};
-use crate::openapi::Missing;
+use crate::openapi::{Conflicts, Missing};
 use crate::page;
 use crate::state::AppState;
 
@@ -86,6 +87,57 @@ pub(crate) async fn reviewers(
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     let next = found.last().filter(|_| is_more).map(|last| last.id.clone());
     Ok(Json(page::write(found, next, show)))
+}
+
+/// Say whether a reviewer is there.
+///
+/// Nothing is assigned to one who is not; what they hold stays theirs until it is handed on. A lead says it of the reviewers of their
+/// tenant, a reviewer of themselves.
+#[utoipa::path(
+    put, path = "/api/v1/reviewers/{reviewerId}/availability", tag = "Review",
+    params(("reviewerId" = schema::Name, Path, description = "Who.")),
+    request_body = wire::ReviewerAvailability,
+    responses((status = 200, description = "The reviewer.", body = wire::Reviewer), Missing, Conflicts)
+)]
+pub(crate) async fn reviewer_availability(
+    State(state): State<AppState>,
+    caller: As<Staffing>,
+    PathParam(id): PathParam<ReviewerId>,
+    Json(body): Json<wire::ReviewerAvailability>,
+) -> ApiResult<Json<wire::Reviewer>> {
+    let who = caller.reviewing()?;
+    if !who.is_lead() && *who.reviewer() != id {
+        return Err(ApiError::Role {
+            has: caller.caller().role(),
+            needs: Leading::ROLES,
+        });
+    }
+    let put = state
+        .engine()
+        .reviewer_availability(&who, &id, body.available)
+        .await?;
+    Ok(Json(show(put)))
+}
+
+/// Say how many reviews a reviewer may hold.
+///
+/// A lead says it of the reviewers of their tenant.
+#[utoipa::path(
+    put, path = "/api/v1/reviewers/{reviewerId}/capacity", tag = "Review",
+    params(("reviewerId" = schema::Name, Path, description = "Who.")),
+    request_body = wire::ReviewerCapacity,
+    responses((status = 200, description = "The reviewer.", body = wire::Reviewer), Missing, Conflicts)
+)]
+pub(crate) async fn reviewer_capacity(
+    State(state): State<AppState>,
+    caller: As<Leading>,
+    PathParam(id): PathParam<ReviewerId>,
+    Json(body): Json<wire::ReviewerCapacity>,
+) -> ApiResult<Json<wire::Reviewer>> {
+    let who = caller.reviewing()?;
+    let capacity = body.capacity.map(Into::into);
+    let put = state.engine().reviewer_capacity(&who, &id, capacity).await?;
+    Ok(Json(show(put)))
 }
 
 /// Hand on everything that a reviewer holds who is not there.

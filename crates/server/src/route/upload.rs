@@ -9,8 +9,6 @@ use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use docket_core::Refusal;
 use docket_core::content::Digest;
 use docket_core::item::ItemDetails;
@@ -27,6 +25,7 @@ use utoipa::IntoParams;
 use super::submit::on_conflict;
 use super::view;
 use crate::caller::{As, Producing};
+use crate::dictionary::{self, Member};
 use crate::disposition;
 use crate::error::{ApiError, ApiResult};
 use crate::extract::{Json, PathParam, Query, check_plain, one_header};
@@ -281,21 +280,26 @@ fn filename(headers: &HeaderMap) -> ApiResult<Option<String>> {
     Ok(disposition::filename(text))
 }
 
-/// The SHA-256 of `Repr-Digest: sha-256=:…:` (RFC 9530); other algorithms are passed over.
+/// The SHA-256 of `Repr-Digest: sha-256=:…:` (RFC 9530); other algorithms are passed over. What cannot be read is refused: who announces a
+/// digest relies on it.
 fn announced(headers: &HeaderMap) -> ApiResult<Option<Digest>> {
-    let Some(text) = one_header(headers, &REPR_DIGEST)? else {
-        return Ok(None);
+    let wrong = |problem: &str| ApiError::malformed("Repr-Digest", problem);
+    let lines: Result<Vec<_>, _> = headers
+        .get_all(REPR_DIGEST)
+        .iter()
+        .map(|line| line.to_str())
+        .collect();
+    let lines = lines.map_err(|_| wrong("may only contain visible ASCII characters"))?;
+    let Some(said) = dictionary::member(&lines.join(", "), "sha-256") else {
+        return Err(wrong(
+            "must be a dictionary of digests, like sha-256=:base64 of 32 bytes:",
+        ));
     };
-    let member = text
-        .split(',')
-        .filter_map(|member| member.trim().split_once('='))
-        .find(|(name, _)| name.eq_ignore_ascii_case("sha-256"));
-    let Some((_, value)) = member else { return Ok(None) };
-    let inner = value.strip_prefix(':').and_then(|value| value.strip_suffix(':'));
-    let bytes = inner.and_then(|inner| STANDARD.decode(inner).ok());
-    let digest = bytes.and_then(|bytes| Digest::from_bytes(&bytes));
-    let problem = "must be like sha-256=:base64 of 32 bytes:";
-    digest
-        .map(Some)
-        .ok_or_else(|| ApiError::malformed("Repr-Digest", problem))
+    let digest = match said {
+        None => return Ok(None),
+        Some(Member::Bytes(bytes)) => Digest::from_bytes(&bytes),
+        Some(Member::Other) => None,
+    };
+    let digest = digest.ok_or_else(|| wrong("must be like sha-256=:base64 of 32 bytes:"))?;
+    Ok(Some(digest))
 }

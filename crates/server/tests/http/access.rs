@@ -22,6 +22,7 @@ const DECIDING: &[Role] = &[Role::Reviewer, Role::Lead];
 const LEADING: &[Role] = &[Role::Lead, Role::Admin];
 const OVERSEEING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Service, Role::Admin];
 const SPEAKING: &[Role] = &[Role::Service];
+const STAFFING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Admin];
 const LEARNING: &[Role] = &[Role::Reviewer, Role::Lead, Role::Admin];
 
 /// Who may call each operation: what a reader of the contract expects, and the code has to agree with.
@@ -97,6 +98,7 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
         LEADING,
         &[
             "review_reassign",
+            "reviewer_capacity",
             "review_hand_on",
             "field_unlock",
             "insight_corrections",
@@ -105,6 +107,7 @@ const ALLOWED: &[(&[Role], &[&str])] = &[
             "training_data",
         ],
     ),
+    (STAFFING, &["reviewer_availability"]),
     (LEARNING, &["insight_reviewers"]),
     (
         SPEAKING,

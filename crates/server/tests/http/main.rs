@@ -18,6 +18,7 @@ mod openapi;
 mod problems;
 mod review_overview;
 mod review_refusals;
+mod reviewers;
 mod reviews;
 mod site;
 mod uploads;

@@ -77,7 +77,33 @@ on_both! {
         }
         site.call("acme", "POST", path).header("x-filename", "%FF").body("x").send().await.wrong_at("X-Filename");
         site.call("acme", "POST", path).header("x-filename", "").body("x").send().await.wrong_at("filename");
-        site.call("acme", "POST", path).header("repr-digest", "sha-256=x").body("x").send().await.wrong_at("Repr-Digest");
+    }
+
+    async fn a_digest_that_cannot_be_read_is_refused_before_a_byte_is_asked_for(world: &World) {
+        let site = Site::new(world).await;
+        let short = "sha-256=:aGk=:";
+        for said in [
+            "sha-256=x", "sha-256", "sha-256=?1", "sha-256=\"x\"", short, "sha-256=:*:", "sha-256=:aGk=", "SHA-256=:aGk=:", "sha-256=",
+            "sha-512=x y", "=", "sha-512=:eA==:,", "sha-512=:eA==:, sha-256=1", &format!("{}, {short}", digest(b"abc")),
+        ] {
+            let refused = site.upload(b"").header("repr-digest", said).body(untouched()).send().await;
+            refused.wrong_at("Repr-Digest");
+            assert_eq!(refused.header("connection"), Some("close"), "{said}");
+        }
+        let twice = site.upload(b"").header("repr-digest", &digest(b"abc")).header("repr-digest", short);
+        twice.body(untouched()).send().await.wrong_at("Repr-Digest");
+        assert_eq!(world.number("select count(*) from upload").await, 0, "nothing was begun");
+        // Other algorithms are passed over, whatever they say; the last word on one's own counts.
+        for (bytes, said) in [
+            (b"1", "sha-512=:eA==:".to_owned()), (b"2", "sha-512=7;q=1, unixsum".to_owned()), (b"3", String::new()),
+            (b"4", format!("md5=:eA==:, {}", digest(b"4"))), (b"5", format!("{short}, {};x", digest(b"5"))),
+        ] {
+            let taken = site.upload(bytes).header("repr-digest", &said).send().await;
+            assert_eq!(taken.status, 201, "{said}: {}", taken.text());
+        }
+        let lines = site.upload(b"6").header("repr-digest", "md5=:eA==:").header("repr-digest", &digest(b"6")).send().await;
+        assert_eq!(lines.status, 201, "one dictionary in two lines: {}", lines.text());
+        site.upload(b"7").header("repr-digest", &format!("md5=1, {}", digest(b"8"))).send().await.wrong_at("Repr-Digest");
     }
 
     async fn what_cannot_be_taken_leaves_nothing(world: &World) {

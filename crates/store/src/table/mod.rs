@@ -27,6 +27,7 @@ pub mod review;
 pub mod review_content;
 pub mod review_list;
 pub mod review_order;
+pub mod review_unassigned;
 pub mod reviewer;
 pub mod seal;
 pub mod step;
@@ -65,6 +66,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     review_content::STATEMENTS,
     review_list::STATEMENTS,
     review_order::STATEMENTS,
+    review_unassigned::STATEMENTS,
     reviewer::STATEMENTS,
     seal::STATEMENTS,
     step::STATEMENTS,

@@ -22,6 +22,7 @@ macro_rules! columns {
 
 crate::statements! {
     GET = selecting "reviewer_get" columns "from reviewer r where r.id = $1";
+    LOCK = selecting "reviewer_lock" columns "from reviewer r where r.id = $1 for no key update";
     LIST = selecting "reviewer_list" columns "from reviewer r where r.id > $1 order by r.id limit $2";
     PUT = portable "reviewer_put" "
 insert into reviewer (id, name, tenant_id, available, capacity, created_at_ms, updated_at_ms)
@@ -88,6 +89,11 @@ fn read(mut row: Row) -> Result<Reviewer> {
 /// A reviewer.
 pub async fn get(tx: &mut Tx, id: &str) -> Result<Option<Reviewer>> {
     tx.row_opt(&GET, params![id]).await?.map(read).transpose()
+}
+
+/// A reviewer, locked: whoever assigns among them has to wait.
+pub async fn lock(tx: &mut Tx, id: &str) -> Result<Option<Reviewer>> {
+    tx.row_opt(&LOCK, params![id]).await?.map(read).transpose()
 }
 
 /// Reviewers after this one, by id.

@@ -76,6 +76,7 @@ async fn main() -> anyhow::Result<()> {
         sweep: Duration::from_millis(200),
         retention: Duration::from_millis(200),
         rekey: Duration::from_millis(200),
+        assign: Duration::from_millis(200),
         reconcile: Duration::from_millis(200),
     };
     let _background = engine.start_background(intervals).await?;

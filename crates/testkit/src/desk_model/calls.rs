@@ -334,6 +334,21 @@ impl Case<'_> {
         )
     }
 
+    pub(super) async fn assign(&mut self) -> Checked {
+        // All at once, so that the engine goes through them by their keys.
+        let all_due = "update review_unassigned set due_at_ms = 0";
+        self.world.execute(all_due).await?;
+        // A note may be of a case before: what is left of it is looked at and forgotten.
+        let is_due = "select count(*) from review_unassigned where due_at_ms <= ";
+        let is_due = format!("{is_due}{}", self.model.now.ms());
+        while self.world.number(&is_due).await > 0 {
+            taken(self.world.engine.assigner_run_once().await)?;
+        }
+        let order = self.by_key();
+        self.model.assign_waiting(&order);
+        Ok(())
+    }
+
     pub(super) async fn reap(&mut self, older_than_ms: Option<i64>) -> Checked {
         let answer = taken(self.world.engine.review_reap(older_than_ms).await)?;
         let order = self.by_key();

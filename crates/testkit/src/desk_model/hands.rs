@@ -92,6 +92,50 @@ impl Model {
         }
     }
 
+    /// Gives a review to another than who had it. Where there is nobody it waits; for them as well, where it may return.
+    fn hand_over(&mut self, review: usize, from: Option<usize>, may_return: bool) {
+        self.assign(vec![review], from);
+        if self.reviews[review].state == ReviewState::Pending {
+            self.reviews[review].given_back_by = from.filter(|_| !may_return);
+        }
+    }
+
+    /// Gives what waits to those who are free: collection by collection, and again those in which something could be given.
+    pub(super) fn assign_waiting(&mut self, collections: &[usize]) {
+        let mut order = collections.to_vec();
+        while !order.is_empty() {
+            order.retain(|collection| self.give_waiting(*collection));
+        }
+    }
+
+    fn give_waiting(&mut self, collection: usize) -> bool {
+        let policy = self.collections[collection].policy;
+        if !policy.auto || !self.collections[collection].pauses.is_empty() {
+            return false;
+        }
+        let free: Vec<_> = (0..REVIEWERS)
+            .filter(|who| self.reviewers[*who].available && self.admits(collection, *who))
+            .filter(|who| self.has_room(*who))
+            .collect();
+        let room = free.iter().fold(0, |room: usize, who| {
+            let capacity = self.reviewers[*who].capacity.map_or(usize::MAX, usize::from);
+            room.saturating_add(capacity.saturating_sub(self.in_hand(*who)))
+        });
+        let mut waiting = self.of_state(collection, ReviewState::Pending);
+        waiting.retain(|review| {
+            let review = &self.reviews[*review];
+            let may = |who: &usize| review.given_back_by != Some(*who) && !review.skipped_by.contains(who);
+            free.iter().any(may)
+        });
+        let mut waiting = self.sorted(waiting, policy.strategy);
+        waiting.truncate(room);
+        for review in &waiting {
+            self.assign(vec![*review], self.reviews[*review].given_back_by);
+        }
+        let given = |review: &usize| self.reviews[*review].state == ReviewState::InReview;
+        waiting.iter().any(given)
+    }
+
     /// The lease ran out.
     fn run_out(&mut self, review: usize) {
         let policy = self.policy(review);
@@ -125,7 +169,7 @@ impl Model {
         let failed = failed.count();
         for (review, holder) in stale.iter().zip(holders) {
             if policy.auto && self.reviews[*review].state == ReviewState::Pending {
-                self.assign(vec![*review], holder);
+                self.hand_over(*review, holder, false);
             }
         }
         ((stale.len() - failed) as u64, failed as u64)
@@ -297,7 +341,7 @@ impl Model {
         }
         for review in back {
             if self.policy(review).auto {
-                self.assign(vec![review], Some(who));
+                self.hand_over(review, Some(who), false);
             }
         }
         results
@@ -337,9 +381,10 @@ impl Model {
             self.put_back(*review);
             self.tell(*review, "review.released");
         }
+        let is_there = self.reviewers.get(from).is_none_or(|reviewer| reviewer.available);
         for review in &back {
             if self.policy(*review).auto {
-                self.assign(vec![*review], Some(from));
+                self.hand_over(*review, Some(from), !is_there);
             }
         }
         back.len() as u64

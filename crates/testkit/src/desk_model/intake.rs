@@ -292,6 +292,7 @@ impl Review {
             created_at: now,
             arrival: 0,
             skipped_by: std::collections::BTreeSet::new(),
+            given_back_by: None,
         }
     }
 }

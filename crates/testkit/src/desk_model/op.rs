@@ -106,6 +106,8 @@ pub enum Op {
     },
     /// Reviews are ordered anew, as the background does it.
     Rekey,
+    /// What waits is given to those who are free, as the background does it.
+    Assign,
     Pass {
         ms: i64,
     },
@@ -342,6 +344,7 @@ fn operator_ops() -> impl Strategy<Value = Op> {
             .prop_map(|(who, available, capacity)| Op::Reviewer { who, available, capacity }),
         3 => (collection(), policy()).prop_map(|(collection, policy)| Op::Policy { collection, policy }),
         3 => Just(Op::Rekey),
+        3 => Just(Op::Assign),
     ]
 }
 

@@ -242,6 +242,7 @@ impl Case<'_> {
                 None => Ok(()),
             },
             Op::HandOn { from } => self.hand_on(usize::from(*from)).await,
+            Op::Assign => self.assign().await,
             Op::Reap { older_than_s } => self.reap(older_than_s.map(|s| i64::from(s) * 1_000)).await,
             other => self.apply_settings(other).await,
         }

@@ -123,6 +123,8 @@ pub struct Review {
     pub created_at: Timestamp,
     pub arrival: u64,
     pub skipped_by: BTreeSet<usize>,
+    /// Who gave it back, while it waits to be assigned.
+    pub given_back_by: Option<usize>,
 }
 
 /// A decision.

@@ -324,7 +324,7 @@ on_both! {
     async fn the_background_works_by_itself_until_it_is_stopped(world: &World) {
         world.lanes(5, &["acme"]).await;
         let often = Duration::from_millis(10);
-        let intervals = Intervals { reap: often, fold: often, seal: often, sweep: often, retention: often, rekey: often, reconcile: often };
+        let intervals = Intervals { reap: often, fold: often, seal: often, sweep: often, retention: often, rekey: often, assign: often, reconcile: often };
         let background = world.engine.start_background(intervals).await.unwrap();
         world.submit_many("acme", "doc", 5).await;
         let jobs = world.claim("w1", 2).await;
@@ -346,7 +346,7 @@ on_both! {
     async fn the_background_ends_when_it_is_dropped(world: &World) {
         world.lanes(5, &["acme"]).await;
         let often = Duration::from_millis(10);
-        let intervals = Intervals { reap: often, fold: often, seal: often, sweep: often, retention: often, rekey: often, reconcile: often };
+        let intervals = Intervals { reap: often, fold: often, seal: often, sweep: often, retention: often, rekey: often, assign: often, reconcile: often };
         drop(world.engine.start_background(intervals).await.unwrap());
         tokio::time::sleep(5 * often).await;
         world.submit_one("acme", "after").await;

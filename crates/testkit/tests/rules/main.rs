@@ -35,6 +35,7 @@ mod reviews_assigned;
 mod reviews_decided;
 mod reviews_order;
 mod reviews_seen;
+mod reviews_waiting;
 mod stale;
 mod steps;
 mod tenancy;

@@ -108,7 +108,7 @@ on_both! {
         world.claim("w1", 3).await;
         world.pass_ms(LEASE_MS);
         let hour = Duration::from_secs(3_600);
-        let seldom = Intervals { reap: hour, fold: hour, seal: hour, sweep: hour, retention: hour, rekey: hour, reconcile: hour };
+        let seldom = Intervals { reap: hour, fold: hour, seal: hour, sweep: hour, retention: hour, rekey: hour, assign: hour, reconcile: hour };
         let background = world.engine.start_background(seldom).await.unwrap();
         assert_eq!(world.claim("w2", 5).await.len(), 3, "before the first interval is over");
         background.stop().await;
