@@ -241,7 +241,9 @@ fn shown(one: &Notification) -> String {
 /// When it was told, or is tried next.
 fn when(one: &Delivery) -> String {
     match (one.notified_at, one.next_attempt_at) {
-        (Some(at), _) => format!("told {}", moment(at)),
+        // It is being sent once more.
+        (Some(at), Some(next)) => format!("told {}, next {}", moment(at), moment(next)),
+        (Some(at), None) => format!("told {}", moment(at)),
         (None, Some(at)) => format!("next {}", moment(at)),
         (None, None) => String::new(),
     }

@@ -41,6 +41,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0006_notifications.sql"),
         sqlite: include_str!("../migrations/sqlite/0006_notifications.sql"),
     },
+    Migration {
+        number: 7,
+        postgres: include_str!("../migrations/postgres/0007_outbox.sql"),
+        sqlite: include_str!("../migrations/sqlite/0007_outbox.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.

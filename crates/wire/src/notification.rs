@@ -140,7 +140,7 @@ pub struct Delivery {
     /// The provider's id of the message; null until it has taken it.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub notification_id: Option<String>,
-    /// When the provider took it.
+    /// When the recipient was first told: the provider took it. A resend does not change that.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub notified_at: Option<Time>,
     /// When it is tried next; null where nothing happens by itself.

@@ -145,6 +145,8 @@ pub struct Course {
     pub notified_at: Option<Timestamp>,
     /// When the provider's own answer said so; a row that was marked in another way has none (rule N7).
     pub evidence_at: Option<Timestamp>,
+    /// When the recipient was first told, under an earlier token than the present one. What becomes of a resend takes nothing back.
+    pub told_before: Option<Timestamp>,
     /// What went wrong last.
     pub problem: Option<String>,
 }
@@ -166,8 +168,19 @@ impl Course {
             receipt: None,
             notified_at: None,
             evidence_at: None,
+            told_before: None,
             problem: None,
         }
+    }
+
+    /// When the recipient was first told; none where nobody can say that they were.
+    pub fn told_at(&self) -> Option<Timestamp> {
+        self.told_before.or(self.notified_at)
+    }
+
+    /// Whether the recipient was told and nobody has doubts about it (rule N9).
+    pub fn is_told(&self) -> bool {
+        self.told_before.is_some() || (self.state == State::Sent && self.notified_at.is_some())
     }
 
     /// Whether there is any trace of a send.
@@ -372,9 +385,12 @@ impl Course {
         match self.state {
             State::Sent | State::Unknown | State::Held | State::Failed | State::Cancelled => {
                 let fence = LeaseToken(self.lease.0.saturating_add(1));
+                // A mark counts where the provider's own answer made it.
+                let marked = self.evidence_at.and(self.notified_at);
                 *self = Self {
                     lease: fence,
                     attempts: self.attempts,
+                    told_before: self.told_before.or(marked),
                     ..Self::new(now)
                 };
                 Ok(())

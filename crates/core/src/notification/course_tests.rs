@@ -321,3 +321,46 @@ fn what_a_person_does_fences_off_whoever_holds_it() {
     cancelled.cancel().unwrap();
     assert!(cancelled.lease > before && cancelled.step(&TELLS, NOW) == Step::Skip);
 }
+
+#[test]
+fn what_was_told_stays_told_whatever_becomes_of_a_resend() {
+    let accepted = || Answer::Accepted {
+        receipt: "m-2".to_owned(),
+    };
+    let mut resent = told();
+    resent.resend(NOW.plus_ms(5)).unwrap();
+    assert_eq!(resent.step(&TELLS, NOW), Step::Send, "it is sent all the same");
+    let mut sent = resent.clone();
+    sent.take(Step::Send, NOW.plus_ms(5), 30_000);
+    let mut cancelled = resent.clone();
+    cancelled.cancel().unwrap();
+    let mut twice = answered(sent.clone(), accepted());
+    twice.resend(NOW.plus_ms(9)).unwrap();
+    for course in [
+        resent,
+        sent.clone(),
+        answered(sent.clone(), Answer::Refused),
+        answered(sent.clone(), UNCLEAR),
+        looked_up(sent.clone(), Found::Nothing),
+        answered(sent, accepted()),
+        cancelled,
+        twice,
+    ] {
+        assert!(course.is_told(), "{}", course.state);
+        assert_eq!(course.told_at(), Some(NOW), "{}", course.state);
+    }
+}
+
+#[test]
+fn nobody_was_told_by_a_mark_that_no_provider_made_or_that_is_in_doubt() {
+    let mut unproven = Course {
+        evidence_at: None,
+        ..told()
+    };
+    unproven.resend(NOW).unwrap();
+    let mut asked = told();
+    asked.reconcile(NOW).unwrap();
+    for course in [unproven, asked, in_doubt(), sending(), Course::new(NOW)] {
+        assert!(!course.is_told(), "{}", course.state);
+    }
+}

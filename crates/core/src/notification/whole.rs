@@ -57,8 +57,9 @@ enum Part {
 
 fn part(state: DeliveryState, is_told: bool, was_tried: bool) -> Part {
     match state {
-        // Told means that there is a moment at which it was; a word alone does not count.
-        DeliveryState::Sent if is_told => Part::Told,
+        // Also where it is being sent once more, and whatever becomes of that.
+        _ if is_told => Part::Told,
+        // A state without a moment at which they were told does not count.
         DeliveryState::Sent => Part::Moving,
         DeliveryState::Pending if !was_tried => Part::Untouched,
         DeliveryState::Pending | DeliveryState::Held => Part::Waiting,
@@ -68,8 +69,8 @@ fn part(state: DeliveryState, is_told: bool, was_tried: bool) -> Part {
     }
 }
 
-/// The status of a notification whose required deliveries are these: the state of each, whether it has `notifiedAt`, and whether it was
-/// tried. Optional recipients never count.
+/// The status of a notification whose required deliveries are these: the state of each, whether its recipient was told, and whether it
+/// was tried. Optional recipients never count.
 pub fn status_of_whole(
     required: impl IntoIterator<Item = (DeliveryState, bool, bool)>,
 ) -> NotificationStatus {
@@ -127,6 +128,9 @@ mod tests {
             (vec![tried(Failed), (Cancelled, false, false)], S::Failed),
             (vec![told, (Cancelled, false, false)], S::Failed),
             (vec![(Cancelled, false, false)], S::Cancelled),
+            (vec![(Pending, true, true)], S::Succeeded),
+            (vec![told, (Failed, true, true), (Held, true, true)], S::Succeeded),
+            (vec![(Cancelled, true, true), tried(Held)], S::RetryableFailed),
         ] {
             assert_eq!(status_of_whole(parts.clone()), status, "{parts:?}");
         }

@@ -99,7 +99,7 @@ async fn change(
     delivery::put(tx, &[&delivery]).await?;
     let details = json!({
         "was": was.state.as_str(), "nonce": delivery.nonce, "token": delivery.token,
-        "receipt": was.receipt, "notifiedAtMs": was.notified_at.map(Timestamp::ms),
+        "receipt": was.receipt, "notifiedAtMs": was.told_at().map(Timestamp::ms),
     });
     let entry = entry(action, who.actor().as_str(), &delivery, details);
     log::append(tx, &entry, now).await

@@ -48,7 +48,7 @@ pub(crate) fn status_of(deliveries: &[Delivery]) -> NotificationStatus {
     let required = deliveries.iter().filter(|delivery| delivery.required);
     status_of_whole(required.map(|delivery| {
         let course = &delivery.course;
-        (course.state, course.notified_at.is_some(), course.attempts > 0)
+        (course.state, course.is_told(), course.attempts > 0)
     }))
 }
 

@@ -69,7 +69,7 @@ fn show_delivery(view: DeliveryView) -> wire::Delivery {
         status: known.course.state,
         token: known.token,
         notification_id: known.course.receipt,
-        notified_at: known.course.notified_at.map(Into::into),
+        notified_at: known.course.told_at().map(Into::into),
         next_attempt_at: known.course.due.map(Into::into),
         error: known.course.problem,
         attempts: attempts.collect(),

@@ -251,6 +251,40 @@ on_both! {
         assert!(world.engine.delivery_resend(&who, id, "").await.is_err());
     }
 
+    async fn n3_what_was_told_stays_told_whatever_becomes_of_a_resend(world: &World) {
+        let id = world.deliver("CL-1", HOOK).await;
+        world.dispatch().await;
+        let first = world.delivery(id).await.delivery.course.told_at();
+        assert_eq!(first, Some(world.engine.now()));
+        let who = World::notifying();
+        // The resend waits, is refused, is in doubt, is given up, and is taken.
+        let plays = [Play::NotNow(None), Play::Refuse, Play::LoseInSilence, Play::Accept];
+        for (n, (play, state)) in plays.into_iter().zip(["pending", "failed", "unknown", "sent"]).enumerate() {
+            world.pass_ms(1_000);
+            world.engine.delivery_resend(&who, id, &format!("n{n}")).await.unwrap();
+            world.providers.webhook.plays([play]);
+            for tried in [false, true] {
+                if tried {
+                    world.dispatch().await;
+                    assert_eq!(world.delivery_state(id).await, state);
+                }
+                assert_eq!(world.delivery(id).await.delivery.course.told_at(), first, "{state}");
+                assert_eq!(world.whole(id).await, Status::Succeeded, "{state}");
+                let again = world.notify(&about(&format!("{n}{tried}"), "CL-1", 1, &[HOOK])).await.unwrap();
+                assert!(again.noop, "{state}");
+            }
+            if state == "pending" {
+                world.engine.delivery_cancel(&who, id).await.unwrap();
+                assert_eq!(world.whole(id).await, Status::Succeeded);
+            }
+        }
+        let lower = world.notify(&about("lower", "CL-1", 0, &[HOOK])).await.unwrap_err();
+        assert_eq!(lower.code(), "review_version_not_higher");
+        let said = format!("%\"notifiedAtMs\":{}%", first.unwrap().ms());
+        let said = format!("select count(*) from log where action = 'delivery.resent' and details like '{said}'");
+        assert_eq!(world.number(&said).await, 4, "each resend is on record with when they were first told");
+    }
+
     async fn a_cancelled_delivery_is_not_sent(world: &World) {
         let id = world.deliver("CL-1", HOOK).await;
         let who = World::notifying();
