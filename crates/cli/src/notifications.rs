@@ -227,11 +227,12 @@ fn made(created: &NotificationCreated) -> String {
 
 fn shown(one: &Notification) -> String {
     format!(
-        "Notification {}\nAbout:   {} version {}\nStatus:  {}\nSubject: {}\nMade by: {} at {}",
+        "Notification {}\nAbout:   {} version {}\nStatus:  {}{}\nSubject: {}\nMade by: {} at {}",
         one.id,
         one.changelist_id,
         one.review_version,
         word(&one.status),
+        if one.expired { ", and forgotten since" } else { "" },
         one.subject,
         one.actor,
         moment(one.created_at)

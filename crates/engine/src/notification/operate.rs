@@ -83,7 +83,7 @@ async fn change(
             Action::DeliveryReconciling
         }
         Wish::Cancel => {
-            delivery.course.cancel()?;
+            delivery.course.cancel(now)?;
             Action::DeliveryCancelled
         }
         Wish::Resend { nonce } => {

@@ -96,7 +96,7 @@ pub(crate) async fn take_batch(
     (taking.batch.found, taking.batch.until) = (due.len(), now);
     for due in due {
         if let Some(words) = unwanted(&due) {
-            taking.refuse(due.delivery, &words);
+            taking.refuse(due.delivery, &words, now);
             continue;
         }
         match taking.has_room(kernel, &due.delivery) {
@@ -179,8 +179,8 @@ impl Taking {
     }
 
     /// Fails a delivery unsent.
-    fn refuse(&mut self, mut delivery: Delivery, words: &str) {
-        delivery.course.unwanted(words);
+    fn refuse(&mut self, mut delivery: Delivery, words: &str, now: Timestamp) {
+        delivery.course.unwanted(words, now);
         let details = json!({ "attempt": delivery.course.attempts, "words": words });
         self.log
             .push(entry(Action::DeliveryFailed, DISPATCHER, &delivery, details));

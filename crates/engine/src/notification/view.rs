@@ -21,7 +21,7 @@ const ATTEMPTS_SHOWN: u64 = 100;
 pub struct NotificationView {
     /// The notification.
     pub notification: Notification,
-    /// Derived from its deliveries.
+    /// Derived from its deliveries, while they are there.
     pub status: NotificationStatus,
 }
 
@@ -55,8 +55,17 @@ pub(crate) fn status_of(deliveries: &[Delivery]) -> NotificationStatus {
 /// A notification with its status.
 pub(crate) async fn viewed(tx: &mut Tx, notification: Notification) -> Result<NotificationView> {
     let deliveries = delivery_find::of_notification(tx, notification.id).await?;
+    let notification = match deliveries.is_empty() {
+        // They may have expired since it was read.
+        true => notification::get(tx, notification.id)
+            .await?
+            .unwrap_or(notification),
+        false => notification,
+    };
     Ok(NotificationView {
-        status: status_of(&deliveries),
+        status: notification
+            .expired_as
+            .unwrap_or_else(|| status_of(&deliveries)),
         notification,
     })
 }

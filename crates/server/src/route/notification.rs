@@ -47,6 +47,7 @@ fn show(view: NotificationView) -> wire::Notification {
         body: known.body,
         actor: known.actor,
         created_at: known.created_at.into(),
+        expired: known.expired_as.is_some(),
     }
 }
 

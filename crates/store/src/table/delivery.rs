@@ -19,7 +19,7 @@ macro_rules! columns {
         "d.id, d.notification_id, d.owner, d.item_id, d.recipient, d.required, d.channel, d.destination, d.token, d.nonce,
          d.state, d.lease, d.due_ms, d.attempts, d.failures, d.began_at_ms, d.first_intent_at_ms, d.intent_at_ms, d.doubtful,
          d.receipt, d.notified_at_ms, d.evidence_at_ms, d.problem, d.created_at_ms, d.on_unknown, d.landed_by_ms,
-         d.told_before_ms"
+         d.told_before_ms, d.ended_at_ms"
     };
 }
 pub(crate) use columns;
@@ -61,18 +61,18 @@ from delivery d where d.id = any ($1::uuid[]) order by d.id for no key update";
     PUT = sqlite "delivery_put" "
 update delivery set state = $2, lease = $3, due_ms = $4, attempts = $5, failures = $6, began_at_ms = $7, first_intent_at_ms = $8,
   intent_at_ms = $9, doubtful = $10, receipt = $11, notified_at_ms = $12, evidence_at_ms = $13, problem = $14,
-  landed_by_ms = $15, told_before_ms = $16
+  landed_by_ms = $15, told_before_ms = $16, ended_at_ms = $17
 where id = $1";
     PUT_MANY = postgres "delivery_put_many" "
 update delivery d set state = n.state, lease = n.lease, due_ms = n.due_ms, attempts = n.attempts, failures = n.failures,
   began_at_ms = n.began_at_ms, first_intent_at_ms = n.first_intent_at_ms, intent_at_ms = n.intent_at_ms, doubtful = n.doubtful,
   receipt = n.receipt, notified_at_ms = n.notified_at_ms, evidence_at_ms = n.evidence_at_ms, problem = n.problem,
-  landed_by_ms = n.landed_by_ms, told_before_ms = n.told_before_ms
+  landed_by_ms = n.landed_by_ms, told_before_ms = n.told_before_ms, ended_at_ms = n.ended_at_ms
 from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
             $9::bigint[], $10::bool[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[],
-            $16::bigint[])
+            $16::bigint[], $17::bigint[])
   as n (id, state, lease, due_ms, attempts, failures, began_at_ms, first_intent_at_ms, intent_at_ms, doubtful, receipt,
-        notified_at_ms, evidence_at_ms, problem, landed_by_ms, told_before_ms)
+        notified_at_ms, evidence_at_ms, problem, landed_by_ms, told_before_ms, ended_at_ms)
 where d.id = n.id";
     REFREEZE = portable "delivery_refreeze" "
 update delivery set token = $2, nonce = $3, headers = $4, body = $5 where id = $1";
@@ -172,6 +172,7 @@ impl Delivery {
             problem: row.opt_text(22)?,
             landed_by: row.opt_time(25)?,
             told_before: row.opt_time(26)?,
+            ended_at: row.opt_time(27)?,
         };
         Ok(Self {
             id: DeliveryId::from_uuid(row.uuid(0)?),
@@ -284,11 +285,11 @@ pub async fn take(
         .await?;
     let read = |mut row: Row| {
         let frozen = FrozenRow {
-            headers: row.text(27)?,
-            body: row.blob(28)?,
+            headers: row.text(28)?,
+            body: row.blob(29)?,
         };
         Ok(DueDelivery {
-            stopped: row.opt_text(29)?,
+            stopped: row.opt_text(30)?,
             delivery: Delivery::read(&mut row)?,
             frozen,
         })
@@ -337,6 +338,7 @@ pub async fn put(tx: &mut Tx, changed: &[&Delivery]) -> Result<()> {
             texts(|c| &c.problem),
             ints(|c| c.landed_by.map(Timestamp::ms)),
             ints(|c| c.told_before.map(Timestamp::ms)),
+            ints(|c| c.ended_at.map(Timestamp::ms)),
         ];
         let touched = tx.execute(&PUT_MANY, params).await?;
         return check_touched(touched, changed.len());
@@ -360,6 +362,7 @@ pub async fn put(tx: &mut Tx, changed: &[&Delivery]) -> Result<()> {
             c.problem.as_ref(),
             c.landed_by,
             c.told_before,
+            c.ended_at,
         ];
         tx.execute_one(&PUT, params).await?;
     }

@@ -42,16 +42,21 @@ pub async fn get(tx: &mut Tx, id: DeliveryId) -> Result<Option<Delivery>> {
     Ok(deliveries(tx, &GET, params![id]).await?.pop())
 }
 
+/// Between which ids the deliveries of a notification lie, perhaps with others.
+pub(super) fn places(id: NotificationId) -> (DeliveryId, DeliveryId) {
+    (id.delivery(0), id.delivery(PLACES - 1))
+}
+
 /// A notification's deliveries, in the order in which its recipients were named.
 pub async fn of_notification(tx: &mut Tx, id: NotificationId) -> Result<Vec<Delivery>> {
-    let params = params![id.delivery(0), id.delivery(PLACES - 1), id];
-    deliveries(tx, &OF_NOTIFICATION, params).await
+    let (first, last) = places(id);
+    deliveries(tx, &OF_NOTIFICATION, params![first, last, id]).await
 }
 
 /// The same, locked.
 pub async fn lock_of_notification(tx: &mut Tx, id: NotificationId) -> Result<Vec<Delivery>> {
-    let params = params![id.delivery(0), id.delivery(PLACES - 1), id];
-    deliveries(tx, &LOCK_OF_NOTIFICATION, params).await
+    let (first, last) = places(id);
+    deliveries(tx, &LOCK_OF_NOTIFICATION, params![first, last, id]).await
 }
 
 /// Deliveries before this one, newest first, as far as they are wanted.
