@@ -404,7 +404,12 @@ fn what_has_come_to_its_end_says_when_and_nothing_else_does() {
         unwanted,
     ] {
         let ended = course.state.is_final().then_some(NOW);
-        assert_eq!((course.ended_at, course.end()), (ended, ended), "{}", course.state);
+        assert_eq!(
+            (course.ended_at, course.end()),
+            (ended, ended),
+            "{}",
+            course.state
+        );
     }
     let unproven = Course {
         evidence_at: None,

@@ -60,6 +60,9 @@ impl DeliveryState {
         Self::Cancelled,
     ];
 
+    /// Those in which something may have been sent, or counts as sent, and a provider or a person has to say.
+    pub const UNSURE: [Self; 3] = [Self::Unknown, Self::Held, Self::Reconciling];
+
     /// As it is stored.
     pub const fn code(self) -> i64 {
         match self {

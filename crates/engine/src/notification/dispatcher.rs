@@ -88,6 +88,7 @@ impl Dispatcher {
         *self.per_channel.entry(channel.clone()).or_default() += 1;
         let task = self.tasks.spawn(work(engine, taken));
         self.places.insert(task.id(), (channel, destination));
+        crate::meter::in_flight(self.places.len());
     }
 
     /// Waits until something on its way has ended, and then for all that has.
@@ -105,6 +106,7 @@ impl Dispatcher {
         let Some((channel, destination)) = self.places.remove(&id) else {
             return;
         };
+        crate::meter::in_flight(self.places.len());
         for (counts, name) in [
             (&mut self.per_channel, channel),
             (&mut self.in_flight, destination),

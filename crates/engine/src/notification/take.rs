@@ -66,6 +66,8 @@ pub(crate) struct TakenBatch {
     pub(crate) sent_anyway: usize,
     /// How many sends had no recorded outcome.
     pub(crate) in_doubt: usize,
+    /// How many failed unsent.
+    pub(crate) failed: usize,
 }
 
 /// Takes what is due and there is room for.
@@ -181,6 +183,7 @@ impl Taking {
     /// Fails a delivery unsent.
     fn refuse(&mut self, mut delivery: Delivery, words: &str, now: Timestamp) {
         delivery.course.unwanted(words, now);
+        self.batch.failed += 1;
         let details = json!({ "attempt": delivery.course.attempts, "words": words });
         self.log
             .push(entry(Action::DeliveryFailed, DISPATCHER, &delivery, details));

@@ -53,6 +53,7 @@ fn show(view: NotificationView) -> wire::Notification {
 
 fn show_delivery(view: DeliveryView) -> wire::Delivery {
     let known = view.delivery;
+    let notified_at = known.course.told_at();
     let attempts = view.attempts.into_iter().map(|attempt| wire::DeliveryAttempt {
         number: attempt.number,
         kind: attempt.kind,
@@ -70,7 +71,7 @@ fn show_delivery(view: DeliveryView) -> wire::Delivery {
         status: known.course.state,
         token: known.token,
         notification_id: known.course.receipt,
-        notified_at: known.course.told_at().map(Into::into),
+        notified_at: notified_at.map(Into::into),
         next_attempt_at: known.course.due.map(Into::into),
         error: known.course.problem,
         attempts: attempts.collect(),

@@ -11,6 +11,8 @@ use crate::tx::Tx;
 
 /// More deliveries than this no notification has.
 const PLACES: usize = 1_024;
+/// Deliveries of one kind are counted as far as this.
+const COUNT_MAX: u64 = 100_000;
 
 crate::statements! {
     GET = selecting "delivery_get" columns "from delivery d where d.id = $1";
@@ -31,10 +33,10 @@ order by d.state desc, d.id desc limit $6";
 select due_ms from delivery where due_ms > $1 order by due_ms limit 1";
     WITHOUT_EVIDENCE = selecting "delivery_without_evidence" columns "
 from delivery d where d.state = 4 and d.evidence_at_ms is null order by d.id limit $1 for no key update skip locked";
-    STATES = portable "delivery_states" "
-select state, count(*) from delivery where state in (2, 3, 5, 6) group by state";
+    COUNT_FOR_PEOPLE = portable "delivery_count_for_people" "
+select count(*) from (select id from delivery where state in (2, 3, 5, 6) and state = $1 limit $2) x";
     WAITING = portable "delivery_waiting" "
-select count(*), min(due_ms) from (select due_ms from delivery where due_ms <= $1 order by due_ms limit 100000) x";
+select count(*), min(due_ms) from (select due_ms from delivery where due_ms <= $1 order by due_ms limit $2) x";
 }
 
 /// A delivery.
@@ -104,19 +106,18 @@ pub async fn without_evidence(tx: &mut Tx, limit: u64) -> Result<Vec<Delivery>> 
     deliveries(tx, &WITHOUT_EVIDENCE, params![limit]).await
 }
 
-/// How many deliveries are in each of the states that people may have to look at.
-pub async fn states(tx: &mut Tx) -> Result<Vec<(DeliveryState, u64)>> {
-    let rows = tx.rows(&STATES, &[]).await?;
-    rows.into_iter()
-        .map(|mut row| {
-            let state = DeliveryState::from_code(row.int(0)?).ok_or_else(|| row.inconsistent(0))?;
-            Ok((state, row.count(1)?))
-        })
-        .collect()
+/// How many deliveries are in each of the states in which a provider or a person has to say, up to a bound each.
+pub async fn unsure(tx: &mut Tx) -> Result<Vec<(DeliveryState, u64)>> {
+    let mut counts = Vec::with_capacity(DeliveryState::UNSURE.len());
+    for state in DeliveryState::UNSURE {
+        let params = params![state.code(), COUNT_MAX];
+        counts.push((state, tx.row(&COUNT_FOR_PEOPLE, params).await?.count(0)?));
+    }
+    Ok(counts)
 }
 
 /// How many deliveries are due, up to a bound, and since when.
 pub async fn waiting(tx: &mut Tx, now: Timestamp) -> Result<(u64, Option<Timestamp>)> {
-    let mut row = tx.row(&WAITING, params![now]).await?;
+    let mut row = tx.row(&WAITING, params![now, COUNT_MAX]).await?;
     Ok((row.count(0)?, row.opt_time(1)?))
 }

@@ -11,7 +11,7 @@ use docket_core::scope::Notifying;
 use docket_engine::background::Intervals;
 use docket_engine::{DeliveryFilter, Entry, LogFilter, LogQuery, NewNotification, PauseTarget};
 use docket_testkit::outbox::{Coded as _, FILE, HOOK, MAIL, about};
-use docket_testkit::scripted::Play;
+use docket_testkit::scripted::{Play, Say};
 use docket_testkit::{World, on_both};
 use serde_json::Value;
 
@@ -355,6 +355,32 @@ on_both! {
         assert_eq!(list(Some(DeliveryState::Sent), Some("webhook")).await, (3, true));
         assert_eq!(list(None, Some("file")).await, (1, false));
         assert_eq!(list(None, Some("email")).await, (0, false));
+    }
+
+    async fn the_depth_of_the_outbox_is_of_what_waits_and_not_of_what_has_ended(world: &World) {
+        world.providers.email.plays([Play::AcceptInSilence]);
+        world.providers.webhook.plays([Play::LoseInSilence, Play::Refuse]);
+        for (subject, recipient) in [("CL-1", MAIL), ("CL-2", HOOK), ("CL-3", HOOK), ("CL-4", HOOK), ("CL-5", FILE)] {
+            world.deliver(subject, recipient).await;
+            world.dispatch().await;
+        }
+        // Of the two that were lost one provider cannot be asked, and the other does not say.
+        world.providers.webhook.says([Say::Nonsense]);
+        world.dispatch_after(1_000).await;
+        let depth = async || {
+            let depth = world.engine.outbox_depth().await.unwrap();
+            let unsure: Vec<_> = depth.unsure.iter().map(|(state, n)| (state.as_str(), *n)).collect();
+            (unsure, depth.due, depth.oldest_due)
+        };
+        assert_eq!(depth().await, (vec![("unknown", 1), ("held", 1), ("reconciling", 0)], 0, None));
+        let waits = world.deliver("CL-6", HOOK).await;
+        let oldest = Some(world.engine.now());
+        world.pass_ms(5);
+        world.deliver("CL-7", HOOK).await;
+        let sent = world.number("select count(*) from delivery where state in (4, 5)").await;
+        assert_eq!((sent, depth().await.1, depth().await.2), (3, 2, oldest));
+        world.engine.delivery_cancel(&World::notifying(), waits).await.unwrap();
+        assert_eq!(depth().await.1, 1);
     }
 
     async fn what_cannot_be_told_is_refused_and_nothing_is_written(world: &World) {

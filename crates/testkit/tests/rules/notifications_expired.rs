@@ -123,8 +123,8 @@ on_both! {
         assert_eq!(world.delivery_state(held).await, "held");
         let pause = PauseTarget::Channel(ChannelKind::File);
         world.engine.pause(&World::operator(), pause, "the disk is full").await.unwrap();
-        world.engine.delivery_resend(&who, told.delivery(1), "once more").await.unwrap();
-        world.engine.delivery_resend(&who, resent, "once more").await.unwrap();
+        world.engine.delivery_resend(&who, told.delivery(1), "once-more").await.unwrap();
+        world.engine.delivery_resend(&who, resent, "once-more").await.unwrap();
         let unmark = format!("update delivery set evidence_at_ms = null where token = '{}'", world.delivery(unproven).await.delivery.token);
         world.execute(&unmark).await.unwrap();
         let waiting = world.deliver("CL-waits", FILE).await;
