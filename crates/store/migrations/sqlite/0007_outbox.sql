@@ -10,3 +10,6 @@ alter table notification add column kept_since_ms integer;
 alter table notification add column expired_as text;             -- what had become of it by then
 update notification set kept_since_ms = created_at_ms;
 create index notification_kept on notification (kept_since_ms) where kept_since_ms is not null;
+
+-- What is due at one host, behind whatever another's backlog is.
+create index delivery_host on delivery (destination, due_ms) where due_ms is not null;

@@ -1,4 +1,4 @@
-//! Deliveries: writing the outbox, taking from it and putting back. What changes while one is on its way is its [`Course`]: it is read
+//! Deliveries: writing the outbox, and putting back what was taken from it. What changes while one is on its way is its [`Course`]: it is read
 //! under its lock, turned by the rules of the core, and put back.
 
 use docket_core::Timestamp;
@@ -24,13 +24,6 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-/// The same with what is sent, and whether the recipient wants it.
-macro_rules! frozen_columns {
-    () => {
-        concat!(columns!(), ", d.headers, d.body, s.words")
-    };
-}
-
 crate::statements! {
     INSERT = sqlite "delivery_insert" "
 insert into delivery (id, key, notification_id, owner, item_id, recipient, required, channel, destination, token, headers, body,
@@ -45,15 +38,6 @@ from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::uuid[], $6::text
             $10::text[], $11::text[], $12::bytea[], $13::bigint[], $14::bigint[], $15::text[])
   as n (id, key, notification_id, owner, item_id, recipient, required, channel, destination, token, headers, body, due_ms,
         created_at_ms, on_unknown)";
-    TAKE_POSTGRES = selecting_postgres "delivery_take" frozen_columns "
-from delivery d left join stopped_recipient s on s.owner = d.owner and s.recipient = d.recipient
-where d.due_ms <= $1 and d.channel = any ($2::text[]) and d.destination <> all ($3::text[])
-order by d.due_ms limit $4 for no key update of d skip locked";
-    TAKE_SQLITE = selecting_sqlite "delivery_take" frozen_columns "
-from delivery d left join stopped_recipient s on s.owner = d.owner and s.recipient = d.recipient
-where d.due_ms <= $1 and d.channel in (select value from json_each($2))
-  and d.destination not in (select value from json_each($3))
-order by d.due_ms limit $4";
     LOCK = selecting "delivery_lock" columns "
 from delivery d where d.id = $1 for no key update";
     LOCK_MANY = selecting_postgres "delivery_lock_many" columns "
@@ -110,17 +94,6 @@ pub struct FrozenRow {
     pub headers: String,
     /// The bytes.
     pub body: Vec<u8>,
-}
-
-/// A delivery that is due.
-#[derive(Clone, Debug)]
-pub struct DueDelivery {
-    /// The delivery.
-    pub delivery: Delivery,
-    /// What is sent.
-    pub frozen: FrozenRow,
-    /// What the recipient said, where it wants nothing more.
-    pub stopped: Option<String>,
 }
 
 /// A delivery to be written.
@@ -264,37 +237,6 @@ pub async fn insert(tx: &mut Tx, new: &[(&Origin, &NewDelivery)]) -> Result<()> 
         tx.execute_one(&INSERT, params).await?;
     }
     Ok(())
-}
-
-/// The deliveries that are due by these channels, those to busy destinations left out, locked; those that somebody else has locked are
-/// left out too.
-pub async fn take(
-    tx: &mut Tx,
-    channels: &[String],
-    busy: &[String],
-    limit: u64,
-    now: Timestamp,
-) -> Result<Vec<DueDelivery>> {
-    let texts = |list: &[String]| Value::Texts(list.iter().cloned().map(Some).collect());
-    let statement = match tx.driver {
-        Driver::Postgres(_) => &TAKE_POSTGRES,
-        Driver::Sqlite(_) => &TAKE_SQLITE,
-    };
-    let rows = tx
-        .rows(statement, params![now, texts(channels), texts(busy), limit])
-        .await?;
-    let read = |mut row: Row| {
-        let frozen = FrozenRow {
-            headers: row.text(28)?,
-            body: row.blob(29)?,
-        };
-        Ok(DueDelivery {
-            stopped: row.opt_text(30)?,
-            delivery: Delivery::read(&mut row)?,
-            frozen,
-        })
-    };
-    rows.into_iter().map(read).collect()
 }
 
 /// These deliveries as far as they are there, locked; in any order.

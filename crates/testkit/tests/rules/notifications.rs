@@ -219,6 +219,28 @@ on_both! {
         assert_eq!(world.number("select count(*) from delivery where state = 1").await, 0);
     }
 
+    async fn a_backlog_that_has_to_wait_is_not_walked_over_to_find_the_rest(world: &World) {
+        let pause = PauseTarget::Channel(ChannelKind::Email);
+        let pause = world.engine.pause(&World::operator(), pause, "the mail server is moved").await.unwrap();
+        for n in 0..2 {
+            let mails: Vec<String> = (0..600).map(|n| format!("email:p{n}@example.com")).collect();
+            let mails: Vec<&str> = mails.iter().map(String::as_str).collect();
+            world.notify(&about(&format!("k{n}"), &format!("CL-{n}"), 1, &mails)).await.unwrap();
+            world.pass_ms(1);
+        }
+        // More hosts than are taken from at once, with something due at each.
+        let hosts: Vec<String> = (0..300).map(|n| format!("webhook:https://h{n}.example/hook")).collect();
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        world.notify(&about("hosts", "CL-hosts", 1, &hosts)).await.unwrap();
+        let found = world.engine.dispatcher_run_once().await.unwrap().found;
+        assert_eq!(found, 256, "in one look, although 1,200 that may not leave are older");
+        world.dispatch().await;
+        assert_eq!(world.providers.webhook.ledger().len(), 300);
+        world.engine.resume(&World::operator(), pause).await.unwrap();
+        world.dispatch().await;
+        assert_eq!(world.providers.email.ledger().len(), 1_200);
+    }
+
     async fn n8_tries_end(world: &World) {
         world.providers.webhook.plays(vec![Play::NotNow(None); 20]);
         let id = world.deliver("CL-1", HOOK).await;
