@@ -1,8 +1,6 @@
 //! How PostgreSQL goes about insights at a million decided reviews: by an index, in its order, and no further than the piece that is
 //! asked for. (SQLite's plans, which do not depend on the size, are looked at with those of all statements.)
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use docket_testkit::{Database, World, plan};
 use tokio_postgres::NoTls;
 

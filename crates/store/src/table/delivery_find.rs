@@ -33,8 +33,10 @@ order by d.state desc, d.id desc limit $6";
 select due_ms from delivery where due_ms > $1 order by due_ms limit 1";
     WITHOUT_EVIDENCE = selecting "delivery_without_evidence" columns "
 from delivery d where d.state = 4 and d.evidence_at_ms is null order by d.id limit $1 for no key update skip locked";
-    COUNT_FOR_PEOPLE = portable "delivery_count_for_people" "
-select count(*) from (select id from delivery where state in (2, 3, 5, 6) and state = $1 limit $2) x";
+    UNSURE = portable "delivery_unsure" "
+select (select count(*) from (select id from delivery where state in (2, 3, 5, 6) and state = 2 limit $1) x),
+       (select count(*) from (select id from delivery where state in (2, 3, 5, 6) and state = 3 limit $1) x),
+       (select count(*) from (select id from delivery where state in (2, 3, 5, 6) and state = 6 limit $1) x)";
     WAITING = portable "delivery_waiting" "
 select count(*), min(due_ms) from (select due_ms from delivery where due_ms <= $1 order by due_ms limit $2) x";
 }
@@ -108,12 +110,11 @@ pub async fn without_evidence(tx: &mut Tx, limit: u64) -> Result<Vec<Delivery>> 
 
 /// How many deliveries are in each of the states in which a provider or a person has to say, up to a bound each.
 pub async fn unsure(tx: &mut Tx) -> Result<Vec<(DeliveryState, u64)>> {
-    let mut counts = Vec::with_capacity(DeliveryState::UNSURE.len());
-    for state in DeliveryState::UNSURE {
-        let params = params![state.code(), COUNT_MAX];
-        counts.push((state, tx.row(&COUNT_FOR_PEOPLE, params).await?.count(0)?));
-    }
-    Ok(counts)
+    let mut row = tx.row(&UNSURE, params![COUNT_MAX]).await?;
+    let states = DeliveryState::UNSURE.into_iter().enumerate();
+    states
+        .map(|(column, state)| Ok((state, row.count(column)?)))
+        .collect()
 }
 
 /// How many deliveries are due, up to a bound, and since when.
