@@ -55,7 +55,7 @@ const CALLS: [(&str, &str, &str, f64); 7] = [
         "delivery_hosts",
         "delivery_host",
         "('', 1024, 1790000000000)",
-        501.0,
+        502.0,
     ),
     (
         "delivery_take_of_host",
