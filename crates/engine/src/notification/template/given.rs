@@ -30,16 +30,15 @@ pub(super) fn given(values: &Value, names: impl IntoIterator<Item = String>) -> 
 fn count(value: &Value, max: usize) -> Option<usize> {
     let (mut count, mut open) = (1, vec![value]);
     while let Some(next) = open.pop() {
+        count += next.as_array().map_or(0, Vec::len) + next.as_object().map_or(0, Map::len);
+        if count > max {
+            return None;
+        }
         match next {
             Value::Array(all) => open.extend(all),
             Value::Object(all) => open.extend(all.values()),
-            _ => continue,
+            _ => {}
         }
-        // What lies open is counted with what is behind.
-        if count + open.len() > max {
-            return None;
-        }
-        count += next.as_array().map_or(0, Vec::len) + next.as_object().map_or(0, Map::len);
     }
     (count <= max).then_some(count)
 }
@@ -95,6 +94,8 @@ mod tests {
         let most = many(VALUES_MAX - 1);
         assert!(named(&most, "list") && named(&most, "deep") && !named(&many(VALUES_MAX), "list"));
         assert!(!named(&many(VALUES_MAX + 10), "deep") && named(&many(VALUES_MAX * 10), "small"));
+        let empty = json!({ "lists": vec![json!([]); VALUES_MAX - 1], "more": vec![json!({}); VALUES_MAX] });
+        assert!(named(&empty, "lists") && !named(&empty, "more"));
         let both = ["list".to_owned(), "small".to_owned()];
         assert_eq!(given(&most, both), None, "all that is named counts together");
     }
