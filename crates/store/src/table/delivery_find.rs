@@ -7,7 +7,7 @@ use docket_core::notification::DeliveryState;
 use super::delivery::{Delivery, columns, deliveries};
 use crate::error::Result;
 use crate::params;
-use crate::tx::Tx;
+use crate::tx::{Driver, Tx};
 
 /// More deliveries than this no notification has.
 const PLACES: usize = 1_024;
@@ -25,7 +25,11 @@ from delivery d where d.owner = $1 and d.id < $2 and ($3 = -1 or d.state = $3) a
 order by d.owner desc, d.id desc limit $5";
     LIST_OF_ALL = selecting "delivery_list_of_all" columns "
 from delivery d where d.id < $1 and ($2 = -1 or d.state = $2) and ($3 = '' or d.channel = $3) order by d.id desc limit $4";
-    LIST_FOR_PEOPLE = selecting "delivery_list_for_people" columns "
+    LIST_FOR_PEOPLE_POSTGRES = selecting_postgres "delivery_list_for_people" columns "
+from delivery d where d.state in (2, 3, 5, 6) and d.state >= $1 and (d.state, d.id) < ($1, $2) and ($3 = '' or d.channel = $3)
+  and ($4 = 0 or d.owner = $5)
+order by d.state desc, d.id desc limit $6";
+    LIST_FOR_PEOPLE_SQLITE = selecting_sqlite "delivery_list_for_people" columns "
 from delivery d where d.state in (2, 3, 5, 6) and d.state = $1 and d.id < $2 and ($3 = '' or d.channel = $3)
   and ($4 = 0 or d.owner = $5)
 order by d.state desc, d.id desc limit $6";
@@ -73,7 +77,8 @@ pub async fn list(
     limit: u64,
 ) -> Result<Vec<Delivery>> {
     let channel = channel.unwrap_or_default();
-    // What waits for people lies together, however many others there are.
+    // What waits for people lies together, however many others there are. (To PostgreSQL the state is told as
+    // a range, lest it take the order for one of ids alone and walk over all of them.)
     if let Some(state) = state.filter(|state| state.is_for_people()) {
         let params = params![
             state.code(),
@@ -83,7 +88,11 @@ pub async fn list(
             owner.unwrap_or_default(),
             limit
         ];
-        return deliveries(tx, &LIST_FOR_PEOPLE, params).await;
+        let statement = match tx.driver {
+            Driver::Postgres(_) => &LIST_FOR_PEOPLE_POSTGRES,
+            Driver::Sqlite(_) => &LIST_FOR_PEOPLE_SQLITE,
+        };
+        return deliveries(tx, statement, params).await;
     }
     let state = state.map_or(-1, DeliveryState::code);
     match owner {
