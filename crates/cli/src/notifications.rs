@@ -227,11 +227,12 @@ fn made(created: &NotificationCreated) -> String {
 
 fn shown(one: &Notification) -> String {
     format!(
-        "Notification {}\nAbout:   {} version {}\nStatus:  {}\nSubject: {}\nMade by: {} at {}",
+        "Notification {}\nAbout:   {} version {}\nStatus:  {}{}\nSubject: {}\nMade by: {} at {}",
         one.id,
         one.changelist_id,
         one.review_version,
         word(&one.status),
+        if one.expired { ", and forgotten since" } else { "" },
         one.subject,
         one.actor,
         moment(one.created_at)
@@ -241,7 +242,9 @@ fn shown(one: &Notification) -> String {
 /// When it was told, or is tried next.
 fn when(one: &Delivery) -> String {
     match (one.notified_at, one.next_attempt_at) {
-        (Some(at), _) => format!("told {}", moment(at)),
+        // It is being sent once more.
+        (Some(at), Some(next)) => format!("told {}, next {}", moment(at), moment(next)),
+        (Some(at), None) => format!("told {}", moment(at)),
         (None, Some(at)) => format!("next {}", moment(at)),
         (None, None) => String::new(),
     }

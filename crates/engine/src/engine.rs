@@ -36,7 +36,7 @@ pub struct EngineConfig {
     pub upload_ms: i64,
     /// How long answers are kept for repeated calls.
     pub idempotency_ms: i64,
-    /// How long finished items are kept; none for ever.
+    /// How long finished items and notifications are kept; none for ever.
     pub keep_finished_ms: Option<i64>,
     /// How people are told.
     pub outbox: OutboxConfig,

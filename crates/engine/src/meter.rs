@@ -81,8 +81,30 @@ pub(crate) fn notifications_created(notifications: usize) {
     }
 }
 
+/// Deliveries came to their end.
+fn ended(state: DeliveryState, deliveries: usize) {
+    if deliveries > 0 {
+        metrics::counter!("docket_deliveries_ended_total", "status" => state.as_str())
+            .increment(deliveries as u64);
+    }
+}
+
+/// So many messages, or questions, of this server are on their way.
+pub(crate) fn in_flight(deliveries: usize) {
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
+    metrics::gauge!("docket_deliveries_in_flight").set(deliveries as f64);
+}
+
+/// A person has changed a delivery.
+pub(crate) fn operated(state: DeliveryState) {
+    if state.is_final() {
+        ended(state, 1);
+    }
+}
+
 /// Deliveries were taken from the outbox.
 pub(crate) fn taken(batch: &TakenBatch) {
+    ended(DeliveryState::Failed, batch.failed);
     if batch.in_doubt > 0 {
         metrics::counter!("docket_delivery_in_doubt_total").increment(batch.in_doubt as u64);
     }
@@ -110,5 +132,11 @@ pub(crate) fn first_attempt(after_ms: i64) {
 
 /// Outcomes were recorded, or came too late.
 pub(crate) fn settled(results: &[Refused<DeliveryState>]) {
+    for state in [DeliveryState::Sent, DeliveryState::Failed] {
+        ended(
+            state,
+            results.iter().flatten().filter(|now| **now == state).count(),
+        );
+    }
     lost("delivery_settle", results);
 }

@@ -46,6 +46,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0007_assignment.sql"),
         sqlite: include_str!("../migrations/sqlite/0007_assignment.sql"),
     },
+    Migration {
+        number: 8,
+        postgres: include_str!("../migrations/postgres/0008_outbox.sql"),
+        sqlite: include_str!("../migrations/sqlite/0008_outbox.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.

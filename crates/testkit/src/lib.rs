@@ -23,6 +23,7 @@ pub mod outage;
 pub mod outbox;
 pub mod outbox_rows;
 mod plain;
+pub mod plan;
 pub mod provider;
 pub mod proxy;
 pub mod race;

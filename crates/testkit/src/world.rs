@@ -64,7 +64,7 @@ pub struct WorldConfig {
     pub real_time: bool,
     /// The seed of keys and jitter.
     pub seed: u64,
-    /// How long finished items are kept; none for ever.
+    /// How long finished items and notifications are kept; none for ever.
     pub keep_finished_ms: Option<i64>,
     /// Who takes messages.
     pub providers: Providers,

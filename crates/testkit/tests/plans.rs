@@ -5,14 +5,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use docket_core::id::ItemId;
 use docket_core::job::Failure;
 use docket_core::pipeline::Pipeline;
 use docket_engine::{Claim, ClaimedJob, Complete, Engine, Fail, Heartbeat, LogPosition, Release, Submit};
 use docket_store::all_statements;
-use docket_testkit::{Database, World, WorldConfig, names};
+use docket_testkit::{Database, World, WorldConfig, names, plan};
 use serde_json::Value;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
@@ -149,43 +148,11 @@ impl Large {
         serde_json::from_str(text.unwrap()).unwrap()
     }
 
-    /// What all connections together have read so far: for each large table the rows, and whether it was read from end to end.
+    /// What was read so far of each large table.
     async fn reads(&self) -> BTreeMap<String, (i64, i64)> {
-        // A connection tells what it has read at the latest when it ends.
-        let others = "select pid, pg_terminate_backend(pid) from pg_stat_activity
-                      where datname = current_database() and pid <> pg_backend_pid()";
-        let ended: Vec<i32> = self
-            .client
-            .query(others, &[])
-            .await
-            .unwrap()
-            .iter()
-            .map(|row| row.get(0))
-            .collect();
-        let left = "select count(*) from pg_stat_activity where pid = any ($1)";
-        while self
-            .client
-            .query_one(left, &[&ended])
-            .await
-            .unwrap()
-            .get::<_, i64>(0)
-            > 0
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        self.client
-            .batch_execute("select pg_stat_clear_snapshot()")
-            .await
-            .unwrap();
-        let rows =
-            "select t.relname::text, t.seq_scan, t.seq_tup_read + coalesce(sum(i.idx_tup_read), 0)::bigint
-                    from pg_stat_user_tables t left join pg_stat_user_indexes i on i.relid = t.relid
-                    group by t.relid, t.relname, t.seq_scan, t.seq_tup_read";
-        let rows = self.client.query(rows, &[]).await.unwrap();
-        rows.into_iter()
-            .map(|row| (row.get::<_, String>(0), (row.get(1), row.get(2))))
-            .filter(|(table, _)| LARGE.contains(&table.as_str()))
-            .collect()
+        let mut reads = plan::reads(&self.client).await;
+        reads.retain(|table, _| LARGE.contains(&table.as_str()));
+        reads
     }
 
     /// An operation reads no large table from end to end, and of none more than so many rows.

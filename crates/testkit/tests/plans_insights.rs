@@ -1,12 +1,8 @@
 //! How PostgreSQL goes about insights at a million decided reviews: by an index, in its order, and no further than the piece that is
 //! asked for. (SQLite's plans, which do not depend on the size, are looked at with those of all statements.)
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-use docket_store::all_statements;
-use docket_testkit::{Database, World};
-use serde_json::Value;
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use docket_testkit::{Database, World, plan};
+use tokio_postgres::NoTls;
 
 /// A million decided reviews and 100,000 that wait, half of them in one collection of a hundred.
 const LOAD: &str = "
@@ -45,52 +41,6 @@ const CALLS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-struct Looked {
-    /// The indexes that were used.
-    indexes: Vec<String>,
-    /// What should not be there: sorting, and reading from end to end.
-    wrong: Vec<String>,
-    /// The most rows that any part has handed on.
-    rows: f64,
-}
-
-fn look(plan: &Value, looked: &mut Looked) {
-    let kind = plan["Node Type"].as_str().unwrap_or_default();
-    if kind.contains("Sort") || kind == "Seq Scan" {
-        looked.wrong.push(kind.to_owned());
-    }
-    looked
-        .indexes
-        .extend(plan["Index Name"].as_str().map(str::to_owned));
-    looked.rows = looked.rows.max(plan["Actual Rows"].as_f64().unwrap_or_default());
-    for child in plan["Plans"].as_array().into_iter().flatten() {
-        look(child, looked);
-    }
-}
-
-/// Runs a statement by the plan that is made once for all parameters.
-async fn run(client: &Client, text: &str, arguments: &str) -> Looked {
-    client
-        .batch_execute(&format!("prepare looked_at as {text}"))
-        .await
-        .unwrap();
-    let explain = format!("explain (analyze, format json) execute looked_at {arguments}");
-    let answer = client.simple_query(&explain).await.unwrap();
-    client.batch_execute("deallocate looked_at").await.unwrap();
-    let plan = answer.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0),
-        _ => None,
-    });
-    let plan: Value = serde_json::from_str(plan.unwrap()).unwrap();
-    let mut looked = Looked {
-        indexes: Vec::new(),
-        wrong: Vec::new(),
-        rows: 0.0,
-    };
-    look(&plan[0]["Plan"], &mut looked);
-    looked
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_a_million_decisions_a_piece_is_read_by_its_index() {
     let world = World::new(Database::postgres().await).await;
@@ -103,11 +53,7 @@ async fn at_a_million_decisions_a_piece_is_read_by_its_index() {
         .await
         .unwrap();
     for (name, index, arguments) in CALLS {
-        let statement = all_statements()
-            .into_iter()
-            .find(|known| known.name == name)
-            .unwrap();
-        let looked = run(&client, statement.postgres_text().unwrap(), arguments).await;
+        let looked = plan::run(&client, name, arguments).await;
         assert_eq!(looked.wrong, [""; 0], "{name}");
         assert!(
             looked.indexes.iter().any(|used| used == index),

@@ -66,14 +66,17 @@ pub struct Notification {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Id>))]
     pub item_id: Option<ItemId>,
-    /// One line.
+    /// One line; empty where it has expired.
     pub subject: String,
-    /// Plain text.
+    /// Plain text; empty where it has expired.
     pub body: String,
     /// Who made it.
     pub actor: String,
     /// When.
     pub created_at: Time,
+    /// Its words and its deliveries are kept no longer: it came to its end longer ago than finished things are kept.
+    #[serde(default)]
+    pub expired: bool,
 }
 
 /// The answer to `POST /api/v1/notifications`.
@@ -140,7 +143,7 @@ pub struct Delivery {
     /// The provider's id of the message; null until it has taken it.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub notification_id: Option<String>,
-    /// When the provider took it.
+    /// When the recipient was first told: the provider took it. A resend does not change that.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub notified_at: Option<Time>,
     /// When it is tried next; null where nothing happens by itself.

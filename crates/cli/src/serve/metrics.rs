@@ -73,6 +73,10 @@ pub(crate) fn install() -> Result<PrometheusHandle> {
     counter!("docket_jobs_completed_total").absolute(0);
     counter!("docket_notifications_created_total").absolute(0);
     counter!("docket_delivery_in_doubt_total").absolute(0);
+    gauge!("docket_deliveries_in_flight").set(0.0);
+    for state in DeliveryState::ALL.into_iter().filter(|state| state.is_final()) {
+        counter!("docket_deliveries_ended_total", "status" => state.as_str()).absolute(0);
+    }
     for policy in [OnUnknown::Hold, OnUnknown::Resend] {
         counter!("docket_delivery_policy_total", "policy" => policy.as_str()).absolute(0);
     }
@@ -175,9 +179,17 @@ fn describe() {
 fn describe_outbox() {
     describe_gauge!(
         "docket_deliveries",
-        "Deliveries by the states that people may have to look at."
+        "Deliveries of which a provider or a person has to say whether they were sent, by state."
     );
     describe_gauge!("docket_deliveries_due", "Deliveries that are due now.");
+    describe_gauge!(
+        "docket_deliveries_in_flight",
+        "Deliveries that this server sends or asks about now."
+    );
+    describe_counter!(
+        "docket_deliveries_ended_total",
+        "Deliveries that came to their end through this server, by how."
+    );
     describe_gauge!(
         "docket_delivery_oldest_due_age_seconds",
         Unit::Seconds,
@@ -213,13 +225,8 @@ fn describe_outbox() {
 /// Tells what waits in the outbox.
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2⁵²")]
 fn tell_outbox(depth: &OutboxDepth, now: Timestamp) {
-    for state in DeliveryState::ALL
-        .into_iter()
-        .filter(|state| state.is_for_people())
-    {
-        let count = depth.states.iter().find(|(known, _)| *known == state);
-        let count = count.map_or(0, |(_, count)| *count);
-        gauge!("docket_deliveries", "status" => state.as_str()).set(count as f64);
+    for (state, count) in &depth.unsure {
+        gauge!("docket_deliveries", "status" => state.as_str()).set(*count as f64);
     }
     gauge!("docket_deliveries_due").set(depth.due as f64);
     let age_ms = depth.oldest_due.map_or(0, |oldest| now.since(oldest).max(0));

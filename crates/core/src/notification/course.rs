@@ -145,6 +145,10 @@ pub struct Course {
     pub notified_at: Option<Timestamp>,
     /// When the provider's own answer said so; a row that was marked in another way has none (rule N7).
     pub evidence_at: Option<Timestamp>,
+    /// When the recipient was first told, under an earlier token than the present one. What becomes of a resend takes nothing back.
+    pub told_before: Option<Timestamp>,
+    /// When it came to its end; none while it has not.
+    pub ended_at: Option<Timestamp>,
     /// What went wrong last.
     pub problem: Option<String>,
 }
@@ -166,8 +170,20 @@ impl Course {
             receipt: None,
             notified_at: None,
             evidence_at: None,
+            told_before: None,
+            ended_at: None,
             problem: None,
         }
+    }
+
+    /// When the recipient was first told; none where nobody can say that they were.
+    pub fn told_at(&self) -> Option<Timestamp> {
+        self.told_before.or(self.notified_at)
+    }
+
+    /// Whether the recipient was told and nobody has doubts about it (rule N9).
+    pub fn is_told(&self) -> bool {
+        self.told_before.is_some() || (self.state == State::Sent && self.notified_at.is_some())
     }
 
     /// Whether there is any trace of a send.
@@ -178,6 +194,18 @@ impl Course {
     /// Whether nothing was ever tried under the present token, as far as anybody knows.
     pub fn is_untouched(&self) -> bool {
         self.state == State::Pending && self.notified_at.is_none() && !self.has_trace()
+    }
+
+    /// When it came to its end; none where anything of it waits for its time, for a provider or for a person. What counts as sent without
+    /// evidence is yet to be looked into.
+    pub fn end(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Sent if self.evidence_at.is_none() => None,
+            // It waits until somebody sends it again or calls it off (rule N8).
+            State::Failed => None,
+            state if state.is_final() => self.ended_at,
+            _ => None,
+        }
     }
 
     /// What to do with it now that it is due (rule N5).
@@ -251,7 +279,11 @@ impl Course {
     fn hold(&mut self, now: Timestamp, lease_ms: i64) {
         self.lease = LeaseToken(self.lease.0.saturating_add(1));
         self.due = Some(now.plus_ms(lease_ms));
-        self.began_at = Some(now);
+        (self.began_at, self.ended_at) = (Some(now), None);
+    }
+
+    fn come_to_end(&mut self, state: State, now: Timestamp) {
+        (self.state, self.due, self.ended_at) = (state, None, Some(now));
     }
 
     fn forget_mark(&mut self) {
@@ -259,13 +291,12 @@ impl Course {
     }
 
     fn mark(&mut self, receipt: String, now: Timestamp) {
-        self.state = State::Sent;
+        self.come_to_end(State::Sent, now);
         self.receipt = Some(receipt);
         // A row that was marked before keeps its moment: that is when they were told.
         self.notified_at.get_or_insert(now);
         self.evidence_at = Some(now);
-        (self.due, self.problem) = (None, None);
-        (self.doubtful, self.failures) = (false, 0);
+        (self.doubtful, self.failures, self.problem) = (false, 0, None);
     }
 
     /// What follows from the answer to a send.
@@ -285,7 +316,7 @@ impl Course {
                 (self.state, self.due) = (State::Unknown, Some(now));
             }
             Answer::Refused if self.doubtful => (self.state, self.due) = (State::Held, None),
-            Answer::Refused => (self.state, self.due) = (State::Failed, None),
+            Answer::Refused => self.come_to_end(State::Failed, now),
             Answer::NotNow { retry_after_ms } => {
                 self.try_again(State::Pending, retry_after_ms, policy, random, now);
             }
@@ -304,7 +335,7 @@ impl Course {
                 self.doubtful = false;
                 self.forget_mark();
                 match self.failures >= policy.failures_max {
-                    true => (self.state, self.due) = (State::Failed, None),
+                    true => self.come_to_end(State::Failed, now),
                     false => (self.state, self.due) = (State::Pending, Some(now)),
                 }
             }
@@ -339,14 +370,14 @@ impl Course {
             }
             State::Unknown | State::Reconciling => {}
             // Nothing of it is in doubt.
-            _ if self.failures >= policy.failures_max => (self.state, self.due) = (State::Failed, None),
+            _ if self.failures >= policy.failures_max => self.come_to_end(State::Failed, now),
             _ => {}
         }
     }
 
     /// It is not sent: its recipient has said that it wants nothing more.
-    pub fn unwanted(&mut self, words: &str) {
-        (self.state, self.due) = (State::Failed, None);
+    pub fn unwanted(&mut self, words: &str, now: Timestamp) {
+        self.come_to_end(State::Failed, now);
         self.problem = Some(words.to_owned());
     }
 
@@ -354,8 +385,7 @@ impl Course {
     pub fn reconcile(&mut self, now: Timestamp) -> Refused<()> {
         match self.state {
             State::Sent | State::Unknown | State::Held => {
-                self.state = State::Reconciling;
-                self.due = Some(now);
+                (self.state, self.due, self.ended_at) = (State::Reconciling, Some(now), None);
                 // Whoever looks at it now has looked in vain.
                 self.lease = LeaseToken(self.lease.0.saturating_add(1));
                 Ok(())
@@ -372,9 +402,12 @@ impl Course {
         match self.state {
             State::Sent | State::Unknown | State::Held | State::Failed | State::Cancelled => {
                 let fence = LeaseToken(self.lease.0.saturating_add(1));
+                // A mark counts where the provider's own answer made it.
+                let marked = self.evidence_at.and(self.notified_at);
                 *self = Self {
                     lease: fence,
                     attempts: self.attempts,
+                    told_before: self.told_before.or(marked),
                     ..Self::new(now)
                 };
                 Ok(())
@@ -390,11 +423,11 @@ impl Course {
     }
 
     /// A person does not want it sent any more.
-    pub fn cancel(&mut self) -> Refused<()> {
+    pub fn cancel(&mut self, now: Timestamp) -> Refused<()> {
         match self.state {
             State::Pending | State::Unknown | State::Held | State::Failed => {
                 self.lease = LeaseToken(self.lease.0.saturating_add(1));
-                (self.state, self.due) = (State::Cancelled, None);
+                self.come_to_end(State::Cancelled, now);
                 Ok(())
             }
             State::Cancelled => Ok(()),

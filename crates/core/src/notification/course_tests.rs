@@ -307,7 +307,7 @@ fn people_may_do_what_the_state_allows() {
         );
         assert_eq!(course().reconcile(NOW).is_ok(), reconciles, "reconcile {state}");
         assert_eq!(course().resend(NOW).is_ok(), resends, "resend {state}");
-        assert_eq!(course().cancel().is_ok(), cancels, "cancel {state}");
+        assert_eq!(course().cancel(NOW).is_ok(), cancels, "cancel {state}");
     }
 }
 
@@ -318,6 +318,103 @@ fn what_a_person_does_fences_off_whoever_holds_it() {
     resent.resend(NOW).unwrap();
     assert!(resent.lease > before && resent.step(&TELLS, NOW) == Step::Send);
     let mut cancelled = in_doubt();
-    cancelled.cancel().unwrap();
+    cancelled.cancel(NOW).unwrap();
     assert!(cancelled.lease > before && cancelled.step(&TELLS, NOW) == Step::Skip);
+}
+
+#[test]
+fn what_was_told_stays_told_whatever_becomes_of_a_resend() {
+    let accepted = || Answer::Accepted {
+        receipt: "m-2".to_owned(),
+    };
+    let mut resent = told();
+    resent.resend(NOW.plus_ms(5)).unwrap();
+    assert_eq!(resent.step(&TELLS, NOW), Step::Send, "it is sent all the same");
+    let mut sent = resent.clone();
+    sent.take(Step::Send, NOW.plus_ms(5), 30_000);
+    let mut cancelled = resent.clone();
+    cancelled.cancel(NOW).unwrap();
+    let mut twice = answered(sent.clone(), accepted());
+    twice.resend(NOW.plus_ms(9)).unwrap();
+    for course in [
+        resent,
+        sent.clone(),
+        answered(sent.clone(), Answer::Refused),
+        answered(sent.clone(), UNCLEAR),
+        looked_up(sent.clone(), Found::Nothing),
+        answered(sent, accepted()),
+        cancelled,
+        twice,
+    ] {
+        assert!(course.is_told(), "{}", course.state);
+        assert_eq!(course.told_at(), Some(NOW), "{}", course.state);
+    }
+}
+
+#[test]
+fn nobody_was_told_by_a_mark_that_no_provider_made_or_that_is_in_doubt() {
+    let mut unproven = Course {
+        evidence_at: None,
+        ..told()
+    };
+    unproven.resend(NOW).unwrap();
+    let mut asked = told();
+    asked.reconcile(NOW).unwrap();
+    for course in [unproven, asked, in_doubt(), sending(), Course::new(NOW)] {
+        assert!(!course.is_told(), "{}", course.state);
+    }
+}
+
+#[test]
+fn what_has_come_to_its_end_says_when_and_nothing_else_does() {
+    let resent = |mut course: Course| {
+        course.resend(NOW).unwrap();
+        course
+    };
+    let asked = |mut course: Course| {
+        course.reconcile(NOW).unwrap();
+        course
+    };
+    let cancelled = |mut course: Course| {
+        course.cancel(NOW).unwrap();
+        course
+    };
+    let mut unwanted = Course::new(NOW);
+    unwanted.unwanted("410", NOW);
+    let tired = Course {
+        failures: 3,
+        ..in_doubt()
+    };
+    let mut lost = asked(told());
+    lost.take(Step::Hold, NOW, 30_000);
+    for course in [
+        Course::new(NOW),
+        sending(),
+        in_doubt(),
+        told(),
+        answered(sending(), Answer::Refused),
+        answered(sending(), Answer::NotNow { retry_after_ms: None }),
+        answered(sending(), UNCLEAR),
+        looked_up(tired, Found::Nothing),
+        resent(told()),
+        asked(told()),
+        lost,
+        cancelled(in_doubt()),
+        resent(cancelled(in_doubt())),
+        unwanted,
+    ] {
+        let ended = course.state.is_final().then_some(NOW);
+        let forgettable = ended.filter(|_| course.state != State::Failed);
+        assert_eq!(
+            (course.ended_at, course.end()),
+            (ended, forgettable),
+            "{}",
+            course.state
+        );
+    }
+    let unproven = Course {
+        evidence_at: None,
+        ..told()
+    };
+    assert_eq!(unproven.end(), None, "it is yet to be looked into");
 }

@@ -23,7 +23,7 @@ pub use recipients::{RECIPIENTS_MAX, destination, read_recipients};
 pub use rule::{NotifyRule, SUBJECT_TEMPLATE_MAX};
 pub use token::delivery_token;
 pub use version::{VersionStands, version_stands};
-pub use whole::{NotificationStatus, status_of_whole};
+pub use whole::{NotificationStatus, end_of_whole, status_of_whole};
 
 /// The state of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ impl DeliveryState {
         Self::Cancelled,
     ];
 
+    /// Those in which something may have been sent, or counts as sent, and a provider or a person has to say.
+    pub const UNSURE: [Self; 3] = [Self::Unknown, Self::Held, Self::Reconciling];
+
     /// As it is stored.
     pub const fn code(self) -> i64 {
         match self {
@@ -77,6 +80,11 @@ impl DeliveryState {
     /// Read back from storage.
     pub fn from_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
+    }
+
+    /// Whether it has come to its end, unless a person wants it sent all the same or once more.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Sent | Self::Failed | Self::Cancelled)
     }
 
     /// Whether somebody may have to look at it.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::DeliveryState;
+use super::{Course, DeliveryState};
+use crate::clock::Timestamp;
 
 /// What has become of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,6 +26,21 @@ pub enum NotificationStatus {
 }
 
 impl NotificationStatus {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::InProgress,
+        Self::Succeeded,
+        Self::RetryableFailed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// The one of this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
+    }
+
     /// Its word.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -57,8 +73,9 @@ enum Part {
 
 fn part(state: DeliveryState, is_told: bool, was_tried: bool) -> Part {
     match state {
-        // Told means that there is a moment at which it was; a word alone does not count.
-        DeliveryState::Sent if is_told => Part::Told,
+        // Also where it is being sent once more, and whatever becomes of that.
+        _ if is_told => Part::Told,
+        // A state without a moment at which they were told does not count.
         DeliveryState::Sent => Part::Moving,
         DeliveryState::Pending if !was_tried => Part::Untouched,
         DeliveryState::Pending | DeliveryState::Held => Part::Waiting,
@@ -68,8 +85,8 @@ fn part(state: DeliveryState, is_told: bool, was_tried: bool) -> Part {
     }
 }
 
-/// The status of a notification whose required deliveries are these: the state of each, whether it has `notifiedAt`, and whether it was
-/// tried. Optional recipients never count.
+/// The status of a notification whose required deliveries are these: the state of each, whether its recipient was told, and whether it
+/// was tried. Optional recipients never count.
 pub fn status_of_whole(
     required: impl IntoIterator<Item = (DeliveryState, bool, bool)>,
 ) -> NotificationStatus {
@@ -95,6 +112,12 @@ pub fn status_of_whole(
     } else {
         NotificationStatus::Cancelled
     }
+}
+
+/// When the last of a notification's deliveries, the optional ones among them, came to its end; none while one of them has not.
+pub fn end_of_whole<'a>(all: impl IntoIterator<Item = &'a Course>) -> Option<Timestamp> {
+    let ends: Option<Vec<Timestamp>> = all.into_iter().map(Course::end).collect();
+    ends?.into_iter().max()
 }
 
 #[cfg(test)]
@@ -127,9 +150,33 @@ mod tests {
             (vec![tried(Failed), (Cancelled, false, false)], S::Failed),
             (vec![told, (Cancelled, false, false)], S::Failed),
             (vec![(Cancelled, false, false)], S::Cancelled),
+            (vec![(Pending, true, true)], S::Succeeded),
+            (vec![told, (Failed, true, true), (Held, true, true)], S::Succeeded),
+            (vec![(Cancelled, true, true), tried(Held)], S::RetryableFailed),
         ] {
             assert_eq!(status_of_whole(parts.clone()), status, "{parts:?}");
         }
+    }
+
+    #[test]
+    fn statuses_are_read_back_from_their_words() {
+        for status in NotificationStatus::ALL {
+            assert_eq!(NotificationStatus::from_word(status.as_str()), Some(status));
+        }
+        assert_eq!(NotificationStatus::from_word("sent"), None);
+    }
+
+    #[test]
+    fn the_whole_has_ended_with_the_last_of_its_deliveries() {
+        let at = Timestamp::from_ms;
+        let ended = |ms| {
+            let mut course = Course::new(at(0));
+            course.cancel(at(ms)).unwrap();
+            course
+        };
+        assert_eq!(end_of_whole(&[ended(5), ended(9), ended(7)]), Some(at(9)));
+        assert_eq!(end_of_whole(&[ended(5), Course::new(at(0))]), None);
+        assert_eq!(end_of_whole(&[]), None);
     }
 
     #[test]

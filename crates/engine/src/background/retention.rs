@@ -11,6 +11,7 @@ use docket_store::table::{counter, idempotency, item, log, retention, review, te
 use docket_store::{Result, Tx};
 
 use crate::engine::{Engine, Kernel};
+use crate::notification::expire::expire;
 
 const BATCH: u64 = 500;
 /// Workers not seen for this long are forgotten: a week.
@@ -25,29 +26,35 @@ pub struct Retained {
     pub holes: u64,
     pub workers: u64,
     pub items: u64,
+    pub notifications: u64,
+    /// A batch was full: there may be more.
+    pub has_more: bool,
 }
 
 impl Engine {
     /// Forgets a bounded batch; comes back at once where there is more.
     pub async fn retention_run_once(&self) -> Result<Option<Duration>> {
-        let forgotten = self.retain().await?;
-        let most = [
-            forgotten.answers,
-            forgotten.moments,
-            forgotten.holes,
-            forgotten.workers,
-            forgotten.items,
-        ];
-        Ok(most.contains(&BATCH).then_some(Duration::ZERO))
+        Ok(self.retain().await?.has_more.then_some(Duration::ZERO))
     }
 
     /// Forgets one bounded batch of everything that is kept no longer.
     pub async fn retain(&self) -> Result<Retained> {
-        let params = (Arc::clone(&self.kernel), self.kernel.clock.now());
-        self.kernel
+        let (kernel, now) = (&self.kernel, self.kernel.clock.now());
+        let params = (Arc::clone(kernel), now);
+        let retained = kernel
             .store
-            .run("retention", params, |tx, p| Box::pin(retain(tx, &p.0, p.1)))
-            .await
+            .run("retention", params, |tx, p| Box::pin(retain(tx, &p.0, p.1)));
+        let mut forgotten = retained.await?;
+        if let Some(keep_ms) = kernel.config.keep_finished_ms {
+            let params = (now.plus_ms(-keep_ms), now);
+            let expired = kernel.store.run("notification_expire", params, |tx, p| {
+                Box::pin(expire(tx, p.0, BATCH, p.1))
+            });
+            let expired = expired.await?;
+            forgotten.notifications = expired.notifications;
+            forgotten.has_more |= expired.looked_at >= BATCH;
+        }
+        Ok(forgotten)
     }
 }
 
@@ -57,7 +64,7 @@ async fn retain(tx: &mut Tx, kernel: &Kernel, now: Timestamp) -> Result<Retained
         moments: tenant::sweep_slots(tx, now, BATCH).await?,
         holes: retention::sweep_holes(tx, BATCH).await?,
         workers: worker::sweep(tx, now.plus_ms(-WORKERS_KEPT_MS), BATCH).await?,
-        items: 0,
+        ..Retained::default()
     };
     if let Some(keep_ms) = kernel.config.keep_finished_ms {
         for id in retention::finished(tx, now.plus_ms(-keep_ms), BATCH).await? {
@@ -85,5 +92,13 @@ async fn retain(tx: &mut Tx, kernel: &Kernel, now: Timestamp) -> Result<Retained
             forgotten.items += 1;
         }
     }
+    let counts = [
+        forgotten.answers,
+        forgotten.moments,
+        forgotten.holes,
+        forgotten.workers,
+        forgotten.items,
+    ];
+    forgotten.has_more = counts.contains(&BATCH);
     Ok(forgotten)
 }

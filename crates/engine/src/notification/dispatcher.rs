@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::attempt::attempt;
 use super::settle::Ended;
-use super::take::{Room, Taken, TakenBatch, take_batch};
+use super::take::{Room, Taken, TakenBatch, channel_of, take_batch};
 use crate::engine::Engine;
 
 /// How many deliveries are looked at in one transaction.
@@ -31,6 +31,8 @@ struct Dispatcher {
     engine: Engine,
     in_flight: HashMap<String, usize>,
     per_channel: HashMap<String, usize>,
+    /// The destination that was looked at last, where not all could be.
+    after: String,
     tasks: JoinSet<()>,
     /// Which delivery each task sends to, for when it ends, however it ends.
     places: HashMap<tokio::task::Id, (String, String)>,
@@ -42,6 +44,7 @@ impl Dispatcher {
             engine,
             in_flight: HashMap::new(),
             per_channel: HashMap::new(),
+            after: String::new(),
             tasks: JoinSet::new(),
             places: HashMap::new(),
         }
@@ -61,6 +64,7 @@ impl Dispatcher {
             channels,
             in_flight: self.in_flight.clone(),
             limit: BATCH,
+            after: self.after.clone(),
         }
     }
 
@@ -75,6 +79,7 @@ impl Dispatcher {
             })
             .await?;
         crate::meter::taken(&batch);
+        self.after = std::mem::take(&mut batch.after);
         for taken in std::mem::take(&mut batch.work) {
             self.start(taken);
         }
@@ -88,6 +93,7 @@ impl Dispatcher {
         *self.per_channel.entry(channel.clone()).or_default() += 1;
         let task = self.tasks.spawn(work(engine, taken));
         self.places.insert(task.id(), (channel, destination));
+        crate::meter::in_flight(self.places.len());
     }
 
     /// Waits until something on its way has ended, and then for all that has.
@@ -105,6 +111,7 @@ impl Dispatcher {
         let Some((channel, destination)) = self.places.remove(&id) else {
             return;
         };
+        crate::meter::in_flight(self.places.len());
         for (counts, name) in [
             (&mut self.per_channel, channel),
             (&mut self.in_flight, destination),
@@ -200,6 +207,8 @@ impl Engine {
             let (wait, has_more) = match dispatcher.turn().await {
                 // There is more, and what has no room is left out the next time: nobody waits behind a busy host.
                 Ok(batch) if batch.found as u64 == BATCH && batch.found > batch.left => continue,
+                // Not all hosts were looked at.
+                Ok(_) if !dispatcher.after.is_empty() => continue,
                 Ok(batch) => (
                     dispatcher.wait(batch.until).await,
                     batch.left > 0 || batch.found > 0,
@@ -242,10 +251,7 @@ impl Dispatcher {
     /// Whether something due may have been passed over for want of room.
     fn is_full(&self) -> bool {
         let outbox = &self.engine.kernel.config.outbox;
-        let is_full = |(destination, n): (&String, &usize)| {
-            let channel = destination.split(':').next().unwrap_or_default();
-            *n >= outbox.room_of(channel)
-        };
+        let is_full = |(destination, n): (&String, &usize)| *n >= outbox.room_of(channel_of(destination));
         self.in_flight.iter().any(is_full) || self.per_channel.values().any(|n| *n >= outbox.per_channel)
     }
 

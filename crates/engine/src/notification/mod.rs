@@ -11,6 +11,7 @@ pub(crate) mod attempt;
 pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod dispatcher;
+pub(crate) mod expire;
 pub(crate) mod follow;
 pub(crate) mod operate;
 pub(crate) mod prepare;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use docket_core::id::DeliveryId;
 use docket_core::log::Action;
 use docket_core::name::check_name;
-use docket_core::notification::delivery_token;
+use docket_core::notification::{DeliveryState, delivery_token};
 use docket_core::notify::Recipient;
 use docket_core::scope::Notifying;
 use docket_core::{Refusal, Refused, Timestamp};
@@ -53,17 +53,18 @@ impl Engine {
     async fn delivery_change(&self, who: &Notifying, id: DeliveryId, wish: Wish) -> Result<DeliveryView> {
         let kernel = Arc::clone(&self.kernel);
         let params = (kernel, who.clone(), id, wish, self.kernel.clock.now());
-        self.kernel
-            .store
-            .run("delivery_change", params, |tx, p| {
-                Box::pin(change(tx, &p.0, &p.1, p.2, &p.3, p.4))
-            })
-            .await?;
+        let changed = self.kernel.store.run("delivery_change", params, |tx, p| {
+            Box::pin(change(tx, &p.0, &p.1, p.2, &p.3, p.4))
+        });
+        if let Some(state) = changed.await? {
+            crate::meter::operated(state);
+        }
         self.kernel.store.hints().send(Hint::Delivery);
         self.delivery(who, id).await
     }
 }
 
+/// Does what is wished; the state that this led to, if it changed anything.
 async fn change(
     tx: &mut Tx,
     kernel: &Kernel,
@@ -71,7 +72,7 @@ async fn change(
     id: DeliveryId,
     wish: &Wish,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<Option<DeliveryState>> {
     let found = delivery::lock(tx, &[id]).await?.pop();
     let found = found.filter(|delivery| who.reaches(&delivery.owner));
     let mut delivery = found.ok_or_else(|| no_delivery(id))?;
@@ -83,26 +84,27 @@ async fn change(
             Action::DeliveryReconciling
         }
         Wish::Cancel => {
-            delivery.course.cancel()?;
+            delivery.course.cancel(now)?;
             Action::DeliveryCancelled
         }
         Wish::Resend { nonce } => {
             if !resend(tx, kernel, &mut delivery, nonce, now).await? {
-                return Ok(());
+                return Ok(None);
             }
             Action::DeliveryResent
         }
     };
     if delivery.course == was {
-        return Ok(());
+        return Ok(None);
     }
     delivery::put(tx, &[&delivery]).await?;
     let details = json!({
         "was": was.state.as_str(), "nonce": delivery.nonce, "token": delivery.token,
-        "receipt": was.receipt, "notifiedAtMs": was.notified_at.map(Timestamp::ms),
+        "receipt": was.receipt, "notifiedAtMs": was.told_at().map(Timestamp::ms),
     });
     let entry = entry(action, who.actor().as_str(), &delivery, details);
-    log::append(tx, &entry, now).await
+    log::append(tx, &entry, now).await?;
+    Ok(Some(delivery.course.state))
 }
 
 /// Asking has to lead somewhere: the provider can tell, or takes what nobody vouched for once more and only once.

@@ -124,6 +124,7 @@ pub(crate) fn prepare(
             body: new.body.clone(),
             actor: terms.actor.to_owned(),
             created_at: terms.now,
+            expired_as: None,
         },
         origin: Origin {
             notification: id,

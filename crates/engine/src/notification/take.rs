@@ -1,15 +1,17 @@
 //! Take: what is due becomes somebody's to do, and every send is committed as an intent before it begins (rules N4 and N5). Many in one
 //! transaction.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use docket_core::Timestamp;
 use docket_core::log::Action;
 use docket_core::notification::{Ability, DeliveryState as State, Step};
+use docket_core::notify::ChannelKind;
 use docket_notify::Channel;
-use docket_store::table::delivery::{self, Delivery, DueDelivery, FrozenRow};
+use docket_store::table::delivery::{self, Delivery, FrozenRow};
 use docket_store::table::delivery_attempt::{self, DeliveryAttempt};
+use docket_store::table::delivery_take::{self, DueDelivery};
 use docket_store::table::log::NewEntry;
 use docket_store::table::pause::{self, PauseScope};
 use docket_store::table::record::record;
@@ -26,6 +28,11 @@ pub(crate) const DISPATCHER: &str = "docket";
 /// What is told of a send whose outcome nobody recorded.
 const NO_RECORD: &str = "the server that sent it ended, or lost its hold, before an outcome was recorded";
 
+/// While a host has no room, or a channel is closed, so many of the oldest deliveries are looked at before it goes on host by host.
+const LOOK_AT: u64 = 1_024;
+/// And so many hosts; the next time those after them.
+const HOSTS: u64 = 1_024;
+
 /// What a server can take now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
@@ -35,6 +42,8 @@ pub(crate) struct Room {
     pub(crate) in_flight: HashMap<String, usize>,
     /// How many deliveries are looked at, at most.
     pub(crate) limit: u64,
+    /// The destination that was looked at last, where not all could be.
+    pub(crate) after: String,
 }
 
 /// A delivery that is this server's to send, or to ask about.
@@ -66,6 +75,10 @@ pub(crate) struct TakenBatch {
     pub(crate) sent_anyway: usize,
     /// How many sends had no recorded outcome.
     pub(crate) in_doubt: usize,
+    /// How many failed unsent.
+    pub(crate) failed: usize,
+    /// The destination that was looked at last, where not all could be.
+    pub(crate) after: String,
 }
 
 /// Takes what is due and there is room for.
@@ -88,15 +101,15 @@ pub(crate) async fn take_batch(
         .filter(|(destination, n)| is_full(kernel, destination, **n))
         .map(|(destination, _)| destination.clone())
         .collect();
-    let due = delivery::take(tx, &channels, &busy, room.limit, now).await?;
+    let (due, after) = find(tx, kernel, room, &channels, &busy, now).await?;
     let mut taking = Taking {
         room: room.clone(),
         ..Taking::default()
     };
-    (taking.batch.found, taking.batch.until) = (due.len(), now);
+    (taking.batch.found, taking.batch.until, taking.batch.after) = (due.len(), now, after);
     for due in due {
         if let Some(words) = unwanted(&due) {
-            taking.refuse(due.delivery, &words);
+            taking.refuse(due.delivery, &words, now);
             continue;
         }
         match taking.has_room(kernel, &due.delivery) {
@@ -118,6 +131,53 @@ pub(crate) async fn take_batch(
         }
     }
     Ok(taking.batch)
+}
+
+/// What is due and may have room, and the destination that was looked at last, where there are more. The oldest come first; where what has no
+/// room is a long backlog, the other hosts have their turn by their names.
+async fn find(
+    tx: &mut Tx,
+    kernel: &Kernel,
+    room: &Room,
+    channels: &[String],
+    busy: &[String],
+    now: Timestamp,
+) -> Result<(Vec<DueDelivery>, String)> {
+    // Something that is due may have to be passed over.
+    let passes_over = !busy.is_empty() || channels.len() < ChannelKind::ALL.len();
+    let horizon = match passes_over {
+        true => delivery_take::horizon(tx, now, LOOK_AT).await?,
+        false => None,
+    };
+    let mut due = delivery_take::take(tx, channels, busy, room.limit, horizon.unwrap_or(now)).await?;
+    let is_whole = |due: &[DueDelivery]| due.len() as u64 >= room.limit;
+    if horizon.is_none() || is_whole(&due) {
+        return Ok((due, String::new()));
+    }
+    let seen: HashSet<String> = due.iter().map(|due| due.delivery.destination.clone()).collect();
+    let hosts = delivery_take::hosts(tx, &room.after, HOSTS, now).await?;
+    let last = hosts.last().filter(|_| hosts.len() as u64 == HOSTS);
+    let last = last.map_or_else(String::new, |(host, _)| host.clone());
+    for (host, is_due) in hosts {
+        let channel = channel_of(&host);
+        let has_room = channels.iter().any(|open| open == channel) && !busy.contains(&host);
+        if !is_due || !has_room || seen.contains(&host) {
+            continue;
+        }
+        let used = room.in_flight.get(&host).copied().unwrap_or(0);
+        let free = kernel.config.outbox.room_of(channel).saturating_sub(used) as u64;
+        let limit = free.min(room.limit - due.len() as u64);
+        due.extend(delivery_take::take_of_host(tx, &host, limit, now).await?);
+        if is_whole(&due) {
+            return Ok((due, host));
+        }
+    }
+    Ok((due, last))
+}
+
+/// The channel of a destination.
+pub(crate) fn channel_of(destination: &str) -> &str {
+    destination.split(':').next().unwrap_or_default()
 }
 
 /// The channels that this server has, that have room, and that nobody has paused.
@@ -151,8 +211,7 @@ fn unwanted(due: &DueDelivery) -> Option<String> {
 }
 
 fn is_full(kernel: &Kernel, destination: &str, n: usize) -> bool {
-    let channel = destination.split(':').next().unwrap_or_default();
-    n >= kernel.config.outbox.room_of(channel)
+    n >= kernel.config.outbox.room_of(channel_of(destination))
 }
 
 /// What a transaction takes, and has to write.
@@ -179,8 +238,9 @@ impl Taking {
     }
 
     /// Fails a delivery unsent.
-    fn refuse(&mut self, mut delivery: Delivery, words: &str) {
-        delivery.course.unwanted(words);
+    fn refuse(&mut self, mut delivery: Delivery, words: &str, now: Timestamp) {
+        delivery.course.unwanted(words, now);
+        self.batch.failed += 1;
         let details = json!({ "attempt": delivery.course.attempts, "words": words });
         self.log
             .push(entry(Action::DeliveryFailed, DISPATCHER, &delivery, details));

@@ -21,7 +21,7 @@ const ATTEMPTS_SHOWN: u64 = 100;
 pub struct NotificationView {
     /// The notification.
     pub notification: Notification,
-    /// Derived from its deliveries.
+    /// Derived from its deliveries, while they are there.
     pub status: NotificationStatus,
 }
 
@@ -48,15 +48,22 @@ pub(crate) fn status_of(deliveries: &[Delivery]) -> NotificationStatus {
     let required = deliveries.iter().filter(|delivery| delivery.required);
     status_of_whole(required.map(|delivery| {
         let course = &delivery.course;
-        (course.state, course.notified_at.is_some(), course.attempts > 0)
+        (course.state, course.is_told(), course.attempts > 0)
     }))
 }
 
 /// A notification with its status.
 pub(crate) async fn viewed(tx: &mut Tx, notification: Notification) -> Result<NotificationView> {
     let deliveries = delivery_find::of_notification(tx, notification.id).await?;
+    let notification = match deliveries.is_empty() {
+        // They may have expired since it was read.
+        true => notification::get(tx, notification.id)
+            .await?
+            .unwrap_or(notification),
+        false => notification,
+    };
     Ok(NotificationView {
-        status: status_of(&deliveries),
+        status: notification.expired_as.unwrap_or_else(|| status_of(&deliveries)),
         notification,
     })
 }
@@ -164,14 +171,14 @@ impl Engine {
         Ok(ListPage::of(read.await?, limit, |view| view.delivery.id))
     }
 
-    /// How many deliveries are in each state that people may have to look at, and how many are due and since when.
+    /// How many deliveries are in each state in which a provider or a person has to say, and how many are due and since when.
     pub async fn outbox_depth(&self) -> Result<OutboxDepth> {
         let now = self.kernel.clock.now();
         let read = self.kernel.store.read("outbox_depth", now, |tx, now| {
             Box::pin(async move {
                 let (due, oldest_due) = delivery_find::waiting(tx, *now).await?;
                 Ok(OutboxDepth {
-                    states: delivery_find::states(tx).await?,
+                    unsure: delivery_find::unsure(tx).await?,
                     due,
                     oldest_due,
                 })
@@ -184,8 +191,8 @@ impl Engine {
 /// How much waits in the outbox.
 #[derive(Clone, Debug)]
 pub struct OutboxDepth {
-    /// Deliveries by the states that people may have to look at.
-    pub states: Vec<(DeliveryState, u64)>,
+    /// Deliveries by the states in which a provider or a person has to say, up to a bound each.
+    pub unsure: Vec<(DeliveryState, u64)>,
     /// Deliveries that are due now, up to a bound.
     pub due: u64,
     /// Since when the oldest of them is.

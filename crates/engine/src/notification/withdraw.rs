@@ -29,7 +29,8 @@ pub(crate) async fn cancel_in(
         return Ok(());
     };
     let deliveries = delivery_find::lock_of_notification(tx, found.id).await?;
-    if deliveries.iter().any(|delivery| delivery.course.attempts > 0) {
+    let was_tried = deliveries.iter().any(|delivery| delivery.course.attempts > 0);
+    if was_tried || found.expired_as.is_some() {
         let problem = "people are being told of this decision already; it stands".to_owned();
         return Err(Refusal::Conflict { problem }.into());
     }

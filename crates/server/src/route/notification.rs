@@ -47,11 +47,13 @@ fn show(view: NotificationView) -> wire::Notification {
         body: known.body,
         actor: known.actor,
         created_at: known.created_at.into(),
+        expired: known.expired_as.is_some(),
     }
 }
 
 fn show_delivery(view: DeliveryView) -> wire::Delivery {
     let known = view.delivery;
+    let notified_at = known.course.told_at();
     let attempts = view.attempts.into_iter().map(|attempt| wire::DeliveryAttempt {
         number: attempt.number,
         kind: attempt.kind,
@@ -69,7 +71,7 @@ fn show_delivery(view: DeliveryView) -> wire::Delivery {
         status: known.course.state,
         token: known.token,
         notification_id: known.course.receipt,
-        notified_at: known.course.notified_at.map(Into::into),
+        notified_at: notified_at.map(Into::into),
         next_attempt_at: known.course.due.map(Into::into),
         error: known.course.problem,
         attempts: attempts.collect(),

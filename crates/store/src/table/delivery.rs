@@ -1,4 +1,4 @@
-//! Deliveries: writing the outbox, taking from it and putting back. What changes while one is on its way is its [`Course`]: it is read
+//! Deliveries: writing the outbox, and putting back what was taken from it. What changes while one is on its way is its [`Course`]: it is read
 //! under its lock, turned by the rules of the core, and put back.
 
 use docket_core::Timestamp;
@@ -18,17 +18,11 @@ macro_rules! columns {
     () => {
         "d.id, d.notification_id, d.owner, d.item_id, d.recipient, d.required, d.channel, d.destination, d.token, d.nonce,
          d.state, d.lease, d.due_ms, d.attempts, d.failures, d.began_at_ms, d.first_intent_at_ms, d.intent_at_ms, d.doubtful,
-         d.receipt, d.notified_at_ms, d.evidence_at_ms, d.problem, d.created_at_ms, d.on_unknown, d.landed_by_ms"
+         d.receipt, d.notified_at_ms, d.evidence_at_ms, d.problem, d.created_at_ms, d.on_unknown, d.landed_by_ms,
+         d.told_before_ms, d.ended_at_ms"
     };
 }
 pub(crate) use columns;
-
-/// The same with what is sent, and whether the recipient wants it.
-macro_rules! frozen_columns {
-    () => {
-        concat!(columns!(), ", d.headers, d.body, s.words")
-    };
-}
 
 crate::statements! {
     INSERT = sqlite "delivery_insert" "
@@ -44,15 +38,6 @@ from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::uuid[], $6::text
             $10::text[], $11::text[], $12::bytea[], $13::bigint[], $14::bigint[], $15::text[])
   as n (id, key, notification_id, owner, item_id, recipient, required, channel, destination, token, headers, body, due_ms,
         created_at_ms, on_unknown)";
-    TAKE_POSTGRES = selecting_postgres "delivery_take" frozen_columns "
-from delivery d left join stopped_recipient s on s.owner = d.owner and s.recipient = d.recipient
-where d.due_ms <= $1 and d.channel = any ($2::text[]) and d.destination <> all ($3::text[])
-order by d.due_ms limit $4 for no key update of d skip locked";
-    TAKE_SQLITE = selecting_sqlite "delivery_take" frozen_columns "
-from delivery d left join stopped_recipient s on s.owner = d.owner and s.recipient = d.recipient
-where d.due_ms <= $1 and d.channel in (select value from json_each($2))
-  and d.destination not in (select value from json_each($3))
-order by d.due_ms limit $4";
     LOCK = selecting "delivery_lock" columns "
 from delivery d where d.id = $1 for no key update";
     LOCK_MANY = selecting_postgres "delivery_lock_many" columns "
@@ -60,17 +45,18 @@ from delivery d where d.id = any ($1::uuid[]) order by d.id for no key update";
     PUT = sqlite "delivery_put" "
 update delivery set state = $2, lease = $3, due_ms = $4, attempts = $5, failures = $6, began_at_ms = $7, first_intent_at_ms = $8,
   intent_at_ms = $9, doubtful = $10, receipt = $11, notified_at_ms = $12, evidence_at_ms = $13, problem = $14,
-  landed_by_ms = $15
+  landed_by_ms = $15, told_before_ms = $16, ended_at_ms = $17
 where id = $1";
     PUT_MANY = postgres "delivery_put_many" "
 update delivery d set state = n.state, lease = n.lease, due_ms = n.due_ms, attempts = n.attempts, failures = n.failures,
   began_at_ms = n.began_at_ms, first_intent_at_ms = n.first_intent_at_ms, intent_at_ms = n.intent_at_ms, doubtful = n.doubtful,
   receipt = n.receipt, notified_at_ms = n.notified_at_ms, evidence_at_ms = n.evidence_at_ms, problem = n.problem,
-  landed_by_ms = n.landed_by_ms
+  landed_by_ms = n.landed_by_ms, told_before_ms = n.told_before_ms, ended_at_ms = n.ended_at_ms
 from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-            $9::bigint[], $10::bool[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[])
+            $9::bigint[], $10::bool[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[],
+            $16::bigint[], $17::bigint[])
   as n (id, state, lease, due_ms, attempts, failures, began_at_ms, first_intent_at_ms, intent_at_ms, doubtful, receipt,
-        notified_at_ms, evidence_at_ms, problem, landed_by_ms)
+        notified_at_ms, evidence_at_ms, problem, landed_by_ms, told_before_ms, ended_at_ms)
 where d.id = n.id";
     REFREEZE = portable "delivery_refreeze" "
 update delivery set token = $2, nonce = $3, headers = $4, body = $5 where id = $1";
@@ -108,17 +94,6 @@ pub struct FrozenRow {
     pub headers: String,
     /// The bytes.
     pub body: Vec<u8>,
-}
-
-/// A delivery that is due.
-#[derive(Clone, Debug)]
-pub struct DueDelivery {
-    /// The delivery.
-    pub delivery: Delivery,
-    /// What is sent.
-    pub frozen: FrozenRow,
-    /// What the recipient said, where it wants nothing more.
-    pub stopped: Option<String>,
 }
 
 /// A delivery to be written.
@@ -169,6 +144,8 @@ impl Delivery {
             evidence_at: row.opt_time(21)?,
             problem: row.opt_text(22)?,
             landed_by: row.opt_time(25)?,
+            told_before: row.opt_time(26)?,
+            ended_at: row.opt_time(27)?,
         };
         Ok(Self {
             id: DeliveryId::from_uuid(row.uuid(0)?),
@@ -262,37 +239,6 @@ pub async fn insert(tx: &mut Tx, new: &[(&Origin, &NewDelivery)]) -> Result<()> 
     Ok(())
 }
 
-/// The deliveries that are due by these channels, those to busy destinations left out, locked; those that somebody else has locked are
-/// left out too.
-pub async fn take(
-    tx: &mut Tx,
-    channels: &[String],
-    busy: &[String],
-    limit: u64,
-    now: Timestamp,
-) -> Result<Vec<DueDelivery>> {
-    let texts = |list: &[String]| Value::Texts(list.iter().cloned().map(Some).collect());
-    let statement = match tx.driver {
-        Driver::Postgres(_) => &TAKE_POSTGRES,
-        Driver::Sqlite(_) => &TAKE_SQLITE,
-    };
-    let rows = tx
-        .rows(statement, params![now, texts(channels), texts(busy), limit])
-        .await?;
-    let read = |mut row: Row| {
-        let frozen = FrozenRow {
-            headers: row.text(26)?,
-            body: row.blob(27)?,
-        };
-        Ok(DueDelivery {
-            stopped: row.opt_text(28)?,
-            delivery: Delivery::read(&mut row)?,
-            frozen,
-        })
-    };
-    rows.into_iter().map(read).collect()
-}
-
 /// These deliveries as far as they are there, locked; in any order.
 pub async fn lock(tx: &mut Tx, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
     if let Driver::Postgres(_) = tx.driver {
@@ -333,6 +279,8 @@ pub async fn put(tx: &mut Tx, changed: &[&Delivery]) -> Result<()> {
             ints(|c| c.evidence_at.map(Timestamp::ms)),
             texts(|c| &c.problem),
             ints(|c| c.landed_by.map(Timestamp::ms)),
+            ints(|c| c.told_before.map(Timestamp::ms)),
+            ints(|c| c.ended_at.map(Timestamp::ms)),
         ];
         let touched = tx.execute(&PUT_MANY, params).await?;
         return check_touched(touched, changed.len());
@@ -355,6 +303,8 @@ pub async fn put(tx: &mut Tx, changed: &[&Delivery]) -> Result<()> {
             c.evidence_at,
             c.problem.as_ref(),
             c.landed_by,
+            c.told_before,
+            c.ended_at,
         ];
         tx.execute_one(&PUT, params).await?;
     }

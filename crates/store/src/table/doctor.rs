@@ -77,6 +77,8 @@ where n.id is null or n.owner <> d.owner
    or (d.state in (0, 1, 2, 6) and d.due_ms is null) or (d.state in (3, 4, 5, 7) and d.due_ms is not null)
    or (d.state = 4 and d.notified_at_ms is null) or (d.state in (0, 1, 2, 5) and d.notified_at_ms is not null)
    or (d.state = 5 and d.doubtful) or (d.state = 1 and d.intent_at_ms is null)
+   or (d.told_before_ms is not null and d.nonce = '') or (d.state in (4, 5, 7)) <> (d.ended_at_ms is not null)
+   or n.expired_as is not null
 order by d.id limit $1";
     SUBJECTS = portable "doctor_subjects" "
 select s.changelist_id, s.review_version, coalesce(n.review_version, 0) from notification_subject s left join (

@@ -8,6 +8,7 @@ pub mod decided;
 pub mod delivery;
 pub mod delivery_attempt;
 pub mod delivery_find;
+pub mod delivery_take;
 pub mod depth;
 pub mod doctor;
 pub mod hold;
@@ -47,6 +48,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     delivery::STATEMENTS,
     delivery_attempt::STATEMENTS,
     delivery_find::STATEMENTS,
+    delivery_take::STATEMENTS,
     depth::STATEMENTS,
     doctor::STATEMENTS,
     hold::STATEMENTS,

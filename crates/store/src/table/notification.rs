@@ -3,6 +3,7 @@
 use docket_core::Timestamp;
 use docket_core::content::Digest;
 use docket_core::id::{ItemId, NotificationId};
+use docket_core::notification::NotificationStatus;
 
 use crate::error::Result;
 use crate::params;
@@ -14,15 +15,15 @@ use crate::value::{Row, Value};
 macro_rules! columns {
     () => {
         "n.id, n.owner, n.idempotency_key, n.request_hash, n.changelist_id, n.review_version, n.item_id, n.subject, n.body,
-         n.actor, n.created_at_ms"
+         n.actor, n.created_at_ms, n.expired_as"
     };
 }
 
 crate::statements! {
     INSERT = portable "notification_insert" "
 insert into notification (id, owner, idempotency_key, request_hash, changelist_id, review_version, item_id, subject, body, actor,
-                          created_at_ms)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+                          created_at_ms, kept_since_ms)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)";
     GET = selecting "notification_get" columns "from notification n where n.id = $1";
     BY_KEY = selecting "notification_by_key" columns "
 from notification n where n.owner = $1 and n.idempotency_key = $2";
@@ -68,6 +69,8 @@ pub struct Notification {
     pub body: String,
     pub actor: String,
     pub created_at: Timestamp,
+    /// What had become of it when its words and its deliveries were forgotten; none while they are there.
+    pub expired_as: Option<NotificationStatus>,
 }
 
 fn read(mut row: Row) -> Result<Notification> {
@@ -83,7 +86,16 @@ fn read(mut row: Row) -> Result<Notification> {
         body: row.text(8)?,
         actor: row.text(9)?,
         created_at: row.time(10)?,
+        expired_as: expired_as(&mut row)?,
     })
+}
+
+fn expired_as(row: &mut Row) -> Result<Option<NotificationStatus>> {
+    let Some(word) = row.opt_text(11)? else {
+        return Ok(None);
+    };
+    let status = NotificationStatus::from_word(&word);
+    status.map(Some).ok_or_else(|| row.inconsistent(11))
 }
 
 async fn one(tx: &mut Tx, statement: &'static Statement, params: &[Value]) -> Result<Option<Notification>> {

@@ -1,8 +1,10 @@
-//! What may be forgotten: items that are finished for long, and numbers that no lane needs.
+//! What may be forgotten: items and notifications that are finished for long, and numbers that no lane needs.
 
 use docket_core::Timestamp;
-use docket_core::id::ItemId;
+use docket_core::id::{ItemId, NotificationId};
+use docket_core::notification::NotificationStatus;
 
+use super::delivery_find;
 use crate::error::Result;
 use crate::params;
 use crate::tx::Tx;
@@ -40,6 +42,17 @@ delete from correction where collection_key = $1 and item_id = $2";
     DELETE_JOB = portable "job_delete" "
 delete from job where lane_key = $1 and seq = $2 and state <> 0 returning prior_lane_key, prior_seq";
     DELETE_ITEM = portable "item_delete" "delete from item where collection_key = $1 and id = $2";
+    KEPT_NOTIFICATIONS = portable "notifications_kept" "
+select id, owner, item_id, changelist_id, review_version from notification where kept_since_ms <= $1
+order by kept_since_ms limit $2 for no key update skip locked";
+    KEEP_NOTIFICATION = portable "notification_keep" "update notification set kept_since_ms = $2 where id = $1";
+    EXPIRE_NOTIFICATION = portable "notification_expire" "
+update notification set kept_since_ms = null, expired_as = $2, subject = '', body = '' where id = $1";
+    DELETE_ATTEMPTS = portable "delivery_attempts_delete" "
+delete from delivery_attempt where delivery_id in (
+  select id from delivery where id >= $1 and id <= $2 and notification_id = $3)";
+    DELETE_DELIVERIES = portable "deliveries_delete" "
+delete from delivery where id >= $1 and id <= $2 and notification_id = $3";
 }
 
 /// Forgets cancelled numbers that their lane has passed.
@@ -83,4 +96,50 @@ pub async fn delete(
         };
     }
     tx.execute_one(&DELETE_ITEM, key).await
+}
+
+/// A notification whose words and deliveries are kept.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names are the domain's")]
+pub struct KeptNotification {
+    pub id: NotificationId,
+    /// The tenant; empty for the deployment's own.
+    pub owner: String,
+    /// The item whose review it follows from.
+    pub item: Option<ItemId>,
+    pub changelist_id: String,
+    pub review_version: i64,
+}
+
+/// Notifications whose time of being kept is counted from no later than `until`, the oldest first, locked; those that somebody else has
+/// locked are left out.
+pub async fn kept_notifications(tx: &mut Tx, until: Timestamp, limit: u64) -> Result<Vec<KeptNotification>> {
+    tx.rows(&KEPT_NOTIFICATIONS, params![until, limit])
+        .await?
+        .into_iter()
+        .map(|mut row| {
+            Ok(KeptNotification {
+                id: NotificationId::from_uuid(row.uuid(0)?),
+                owner: row.text(1)?,
+                item: row.opt_item(2)?,
+                changelist_id: row.text(3)?,
+                review_version: row.int(4)?,
+            })
+        })
+        .collect()
+}
+
+/// Counts the time of a notification from this moment on.
+pub async fn keep_notification(tx: &mut Tx, id: NotificationId, since: Timestamp) -> Result<()> {
+    tx.execute_one(&KEEP_NOTIFICATION, params![id, since]).await
+}
+
+/// Deletes a notification's words, its deliveries and their attempts. Its row stays and answers for its key and its version; so does the
+/// log.
+pub async fn expire_notification(tx: &mut Tx, id: NotificationId, status: NotificationStatus) -> Result<()> {
+    let (first, last) = delivery_find::places(id);
+    tx.execute(&DELETE_ATTEMPTS, params![first, last, id]).await?;
+    tx.execute(&DELETE_DELIVERIES, params![first, last, id]).await?;
+    tx.execute_one(&EXPIRE_NOTIFICATION, params![id, status.as_str()])
+        .await
 }

@@ -26,6 +26,8 @@ const NONE: Retained = Retained {
     holes: 0,
     workers: 0,
     items: 0,
+    notifications: 0,
+    has_more: false,
 };
 
 /// A world that forgets finished items after an hour.

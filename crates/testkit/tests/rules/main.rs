@@ -24,6 +24,7 @@ mod log_read;
 mod log_seal;
 mod notifications;
 mod notifications_doubt;
+mod notifications_expired;
 mod notifications_reviews;
 mod pauses;
 mod positions;

@@ -11,7 +11,7 @@ use docket_core::scope::Notifying;
 use docket_engine::background::Intervals;
 use docket_engine::{DeliveryFilter, Entry, LogFilter, LogQuery, NewNotification, PauseTarget};
 use docket_testkit::outbox::{Coded as _, FILE, HOOK, MAIL, about};
-use docket_testkit::scripted::Play;
+use docket_testkit::scripted::{Play, Say};
 use docket_testkit::{World, on_both};
 use serde_json::Value;
 
@@ -219,6 +219,28 @@ on_both! {
         assert_eq!(world.number("select count(*) from delivery where state = 1").await, 0);
     }
 
+    async fn a_backlog_that_has_to_wait_is_not_walked_over_to_find_the_rest(world: &World) {
+        let pause = PauseTarget::Channel(ChannelKind::Email);
+        let pause = world.engine.pause(&World::operator(), pause, "the mail server is moved").await.unwrap();
+        for n in 0..2 {
+            let mails: Vec<String> = (0..600).map(|n| format!("email:p{n}@example.com")).collect();
+            let mails: Vec<&str> = mails.iter().map(String::as_str).collect();
+            world.notify(&about(&format!("k{n}"), &format!("CL-{n}"), 1, &mails)).await.unwrap();
+            world.pass_ms(1);
+        }
+        // More hosts than are taken from at once, with something due at each.
+        let hosts: Vec<String> = (0..300).map(|n| format!("webhook:https://h{n}.example/hook")).collect();
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        world.notify(&about("hosts", "CL-hosts", 1, &hosts)).await.unwrap();
+        let found = world.engine.dispatcher_run_once().await.unwrap().found;
+        assert_eq!(found, 256, "in one look, although 1,200 that may not leave are older");
+        world.dispatch().await;
+        assert_eq!(world.providers.webhook.ledger().len(), 300);
+        world.engine.resume(&World::operator(), pause).await.unwrap();
+        world.dispatch().await;
+        assert_eq!(world.providers.email.ledger().len(), 1_200);
+    }
+
     async fn n8_tries_end(world: &World) {
         world.providers.webhook.plays(vec![Play::NotNow(None); 20]);
         let id = world.deliver("CL-1", HOOK).await;
@@ -249,6 +271,40 @@ on_both! {
         assert_eq!(tokens, [first.token, view.delivery.token]);
         assert_eq!(world.logged("delivery.resent").await, 1);
         assert!(world.engine.delivery_resend(&who, id, "").await.is_err());
+    }
+
+    async fn n3_what_was_told_stays_told_whatever_becomes_of_a_resend(world: &World) {
+        let id = world.deliver("CL-1", HOOK).await;
+        world.dispatch().await;
+        let first = world.delivery(id).await.delivery.course.told_at();
+        assert_eq!(first, Some(world.engine.now()));
+        let who = World::notifying();
+        // The resend waits, is refused, is in doubt, is given up, and is taken.
+        let plays = [Play::NotNow(None), Play::Refuse, Play::LoseInSilence, Play::Accept];
+        for (n, (play, state)) in plays.into_iter().zip(["pending", "failed", "unknown", "sent"]).enumerate() {
+            world.pass_ms(1_000);
+            world.engine.delivery_resend(&who, id, &format!("n{n}")).await.unwrap();
+            world.providers.webhook.plays([play]);
+            for tried in [false, true] {
+                if tried {
+                    world.dispatch().await;
+                    assert_eq!(world.delivery_state(id).await, state);
+                }
+                assert_eq!(world.delivery(id).await.delivery.course.told_at(), first, "{state}");
+                assert_eq!(world.whole(id).await, Status::Succeeded, "{state}");
+                let again = world.notify(&about(&format!("{n}{tried}"), "CL-1", 1, &[HOOK])).await.unwrap();
+                assert!(again.noop, "{state}");
+            }
+            if state == "pending" {
+                world.engine.delivery_cancel(&who, id).await.unwrap();
+                assert_eq!(world.whole(id).await, Status::Succeeded);
+            }
+        }
+        let lower = world.notify(&about("lower", "CL-1", 0, &[HOOK])).await.unwrap_err();
+        assert_eq!(lower.code(), "review_version_not_higher");
+        let said = format!("%\"notifiedAtMs\":{}%", first.unwrap().ms());
+        let said = format!("select count(*) from log where action = 'delivery.resent' and details like '{said}'");
+        assert_eq!(world.number(&said).await, 4, "each resend is on record with when they were first told");
     }
 
     async fn a_cancelled_delivery_is_not_sent(world: &World) {
@@ -321,6 +377,32 @@ on_both! {
         assert_eq!(list(Some(DeliveryState::Sent), Some("webhook")).await, (3, true));
         assert_eq!(list(None, Some("file")).await, (1, false));
         assert_eq!(list(None, Some("email")).await, (0, false));
+    }
+
+    async fn the_depth_of_the_outbox_is_of_what_waits_and_not_of_what_has_ended(world: &World) {
+        world.providers.email.plays([Play::AcceptInSilence]);
+        world.providers.webhook.plays([Play::LoseInSilence, Play::Refuse]);
+        for (subject, recipient) in [("CL-1", MAIL), ("CL-2", HOOK), ("CL-3", HOOK), ("CL-4", HOOK), ("CL-5", FILE)] {
+            world.deliver(subject, recipient).await;
+            world.dispatch().await;
+        }
+        // Of the two that were lost one provider cannot be asked, and the other does not say.
+        world.providers.webhook.says([Say::Nonsense]);
+        world.dispatch_after(1_000).await;
+        let depth = async || {
+            let depth = world.engine.outbox_depth().await.unwrap();
+            let unsure: Vec<_> = depth.unsure.iter().map(|(state, n)| (state.as_str(), *n)).collect();
+            (unsure, depth.due, depth.oldest_due)
+        };
+        assert_eq!(depth().await, (vec![("unknown", 1), ("held", 1), ("reconciling", 0)], 0, None));
+        let waits = world.deliver("CL-6", HOOK).await;
+        let oldest = Some(world.engine.now());
+        world.pass_ms(5);
+        world.deliver("CL-7", HOOK).await;
+        let sent = world.number("select count(*) from delivery where state in (4, 5)").await;
+        assert_eq!((sent, depth().await.1, depth().await.2), (3, 2, oldest));
+        world.engine.delivery_cancel(&World::notifying(), waits).await.unwrap();
+        assert_eq!(depth().await.1, 1);
     }
 
     async fn what_cannot_be_told_is_refused_and_nothing_is_written(world: &World) {

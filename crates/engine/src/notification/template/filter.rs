@@ -9,7 +9,10 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, filters, tests};
 
 /// How many bytes all filters of a rendering may make, and look at, together.
-pub(super) const MADE_MAX: usize = 1 << 20;
+pub(super) const MADE_MAX: usize = 1 << 19;
+/// What an element costs that is joined, and what a pair of name and value does, in bytes.
+const ELEMENT: usize = 16;
+const PAIR: usize = 64;
 
 /// What may still be made.
 #[derive(Clone)]
@@ -49,7 +52,7 @@ impl Budget {
         match values.try_iter() {
             Ok(values) => {
                 for (place, value) in values.enumerate() {
-                    self.spend(1)?;
+                    self.spend(ELEMENT)?;
                     joined.push_str(if place > 0 { &between } else { "" })?;
                     joined.push(&value)?;
                 }
@@ -72,7 +75,7 @@ impl Budget {
         if value.kind() != ValueKind::Map {
             return Ok(Value::from(Vec::<Value>::new()));
         }
-        self.spend(value.len().unwrap_or_default())?;
+        self.spend(value.len().unwrap_or_default() * PAIR)?;
         filters::items(value)
     }
 

@@ -2,7 +2,8 @@
 //! named here is refused, so nothing can be hidden from the check in a text or a comment.
 //!
 //! **Invariant:** no step of a template that passes makes a value that is larger than what it was given, but for the filters, which count
-//! what they make; and none looks at more than one text or number, so that a bound on the steps is a bound on the time.
+//! what they make; and none looks at more than a short text, a short list of them, or what a filter has counted, so that a bound on the steps is a bound
+//! on the time.
 
 use minijinja::machinery::ast::{BinOpKind, CallArg, Compare, CompareOpKind, Expr, Filter, Stmt};
 use minijinja::machinery::{Span, Token, parse, tokenize};
@@ -11,6 +12,12 @@ use minijinja::machinery::{Span, Token, parse, tokenize};
 const TAG_MAX: usize = 200;
 /// How many `{% … %}` there may be, for the same reason.
 const STATEMENTS_MAX: usize = 250;
+/// How many tags in all: each is read before the first step.
+const TAGS_MAX: usize = 5_000;
+/// How long a name or a fixed text in a tag may be, in bytes: a step may look at all of it.
+const WORD_MAX: usize = 1_000;
+/// How many fixed values a list may have: a step may look at all of them.
+const LIST_MAX: usize = 32;
 
 /// The filters that answer with a text or a number, and count what they make.
 const COUNTED: [&str; 7] = ["upper", "lower", "title", "trim", "join", "length", "round"];
@@ -35,20 +42,35 @@ pub(super) fn check(name: &str, template: &str) -> Checked {
 }
 
 fn check_size(template: &str) -> Checked {
-    let (mut in_tag, mut tags) = (0, 0);
+    let (mut in_tag, mut tags, mut statements) = (0, 0, 0);
     for token in tokenize(template, false, Default::default(), Default::default()) {
         let (token, span) = token.map_err(|error| error.to_string())?;
         in_tag += 1;
         match token {
-            Token::VariableStart | Token::TemplateData(_) => in_tag = 0,
-            Token::BlockStart => (in_tag, tags) = (0, tags + 1),
+            Token::VariableStart => (in_tag, tags) = (0, tags + 1),
+            Token::BlockStart => (in_tag, tags, statements) = (0, tags + 1, statements + 1),
+            Token::TemplateData(_) => in_tag = 0,
             _ => {}
+        }
+        let word = match &token {
+            Token::Ident(word) | Token::Str(word) => word,
+            Token::String(word) => &**word,
+            _ => "",
+        };
+        if word.len() > WORD_MAX {
+            return at(
+                span,
+                format!("a name or a text in a tag has at most {WORD_MAX} bytes"),
+            );
         }
         if in_tag > TAG_MAX {
             return at(span, format!("a tag has at most {TAG_MAX} words and signs"));
         }
-        if tags > STATEMENTS_MAX {
+        if statements > STATEMENTS_MAX {
             return at(span, format!("it has at most {STATEMENTS_MAX} {{% … %}}"));
+        }
+        if tags > TAGS_MAX {
+            return at(span, format!("it has at most {TAGS_MAX} tags"));
         }
     }
     Ok(())
@@ -98,7 +120,8 @@ fn expression(expr: &Expr<'_>) -> Checked {
         Expr::GetAttr(found) => expression(&found.expr),
         Expr::GetItem(found) => {
             expression(&found.expr)?;
-            expression(&found.subscript_expr)
+            expression(&found.subscript_expr)?;
+            looked_up(&found.subscript_expr)
         }
         Expr::UnaryOp(changed) => expression(&changed.expr),
         Expr::IfExpr(choice) => {
@@ -132,7 +155,10 @@ fn expression(expr: &Expr<'_>) -> Checked {
             format!("`is {}` is not known; there are {}", test.name, TESTS.join(", ")),
         ),
         Expr::List(list) if is_fixed_list(expr) => list.items.iter().try_for_each(expression),
-        Expr::List(_) => at(expr.span(), "a list has fixed texts and numbers only"),
+        Expr::List(_) => at(
+            expr.span(),
+            format!("a list has at most {LIST_MAX} fixed texts and numbers, and nothing else"),
+        ),
         Expr::Slice(_) => at(expr.span(), "it cannot take a part of a value with `[:]`"),
         Expr::Map(_) => at(expr.span(), "it cannot make a map"),
         Expr::Call(_) => at(expr.span(), "it cannot call functions"),
@@ -163,6 +189,17 @@ fn comparisons(chain: &Compare<'_>) -> Checked {
         left = &next.expr;
     }
     Ok(())
+}
+
+/// A name that is a value of the item could be a very long one.
+fn looked_up(name: &Expr<'_>) -> Checked {
+    if is_single(name) {
+        return Ok(());
+    }
+    at(
+        name.span(),
+        "what stands in [ ] needs to be a fixed value or to have a filter, as in item.fields[c.field|trim]",
+    )
 }
 
 /// A comparison of two values of the item could walk through both of them.
@@ -198,5 +235,6 @@ fn is_single(expr: &Expr<'_>) -> bool {
 }
 
 fn is_fixed_list(expr: &Expr<'_>) -> bool {
-    matches!(expr, Expr::List(list) if list.items.iter().all(|item| matches!(item, Expr::Const(_))))
+    let is_fixed = |item: &Expr<'_>| matches!(item, Expr::Const(_));
+    matches!(expr, Expr::List(list) if list.items.len() <= LIST_MAX && list.items.iter().all(is_fixed))
 }

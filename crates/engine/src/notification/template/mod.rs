@@ -1,9 +1,13 @@
 //! Templates of a collection's messages: text with the item's fields in it. They are tenants' texts, so they run without files, without other
 //! templates and without functions, and with bounds on their steps (`FUEL`), on what they show (`Bounded`), on what they make on the way
-//! (`filter`) and on what they may say at all (`grammar`).
+//! (`filter`), on what they look at (`given`) and on what they may say at all (`grammar`). They run while a decision is recorded:
+//! `worst_tests` shows what the worst of them cost.
 
 mod filter;
+mod given;
 mod grammar;
+#[cfg(test)]
+mod worst_tests;
 
 use std::io::{self, Write};
 
@@ -13,7 +17,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter};
 use serde_json::Value;
 
 /// Steps that a template may take.
-const FUEL: u64 = 50_000;
+const FUEL: u64 = 25_000;
 /// How much is said of what is wrong with a template, in characters.
 const PROBLEM_MAX: usize = 400;
 
@@ -77,7 +81,11 @@ pub(crate) fn render(path: &'static str, template: &str, values: &Value) -> Refu
         text: Vec::new(),
         max,
     };
-    compiled.render_captured_to(values, &mut out).map_err(unfit)?;
+    let given = given::given(values, compiled.undeclared_variables(true)).ok_or_else(|| {
+        let words = format!("what it names has more than {} values", given::VALUES_MAX);
+        refused(path, &words)
+    })?;
+    compiled.render_captured_to(given, &mut out).map_err(unfit)?;
     Ok(String::from_utf8_lossy(&out.text).into_owned())
 }
 
@@ -175,15 +183,15 @@ mod tests {
             ),
             (
                 "{% for a in list %}{% if text|upper %}{% endif %}{% endfor %}",
-                "more than 1048576 bytes",
+                "more than 524288 bytes",
             ),
             (
                 "{% for a in list %}{% if list|join(text) == 'x' %}{% endif %}{% endfor %}",
-                "more than 1048576 bytes",
+                "more than 524288 bytes",
             ),
             (
                 "{% for a in list %}{% if text|length > 1 %}{% endif %}{% endfor %}",
-                "more than 1048576 bytes",
+                "more than 524288 bytes",
             ),
             ("{% for a in range(100000) %}{% endfor %}", "call functions"),
             ("{{ env('HOME') }}", "call functions"),
@@ -218,6 +226,11 @@ mod tests {
             ("{{ text|join(*list) }}", "by their place"),
             ("{{ text is containing(text) }}", "there are defined"),
             ("{{ item.id", "end of input"),
+            ("{{ map[text] }}", "what stands in [ ] needs"),
+            (
+                "{{ text in [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0] }}",
+                "at most 32 fixed texts",
+            ),
         ] {
             let refused = render("body", template, &values).unwrap_err();
             assert_eq!(refused.code(), "validation_failed", "{template}");
@@ -286,7 +299,7 @@ mod tests {
             let refused = body(&template).unwrap_err().to_string();
             assert!(refused.contains("at most"), "{refused}");
         }
-        let lines = "\n{{ item.id }}".repeat(10_000);
+        let lines = "\n{{ item.id }}".repeat(5_000);
         assert!(body(&lines).is_ok(), "long is not deep");
     }
 
