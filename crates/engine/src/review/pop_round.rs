@@ -8,7 +8,8 @@ use docket_core::log::Action;
 use docket_core::review::{REVIEWS_MAX, ReviewState, Strategy};
 use docket_store::table::log::NewEntry;
 use docket_store::table::record::{Move, record};
-use docket_store::table::review::{self, Picked, Review};
+use docket_store::table::review::{self, Review};
+use docket_store::table::review_pick::{self, Picked};
 use docket_store::table::reviewer::{self, Standing};
 use docket_store::{Result, Tx};
 use serde_json::json;
@@ -85,7 +86,7 @@ impl Round {
         for ((key, strategy), (reviewers, wanted)) in wants {
             if wanted > 0 {
                 let reviewers: Vec<String> = reviewers.into_iter().collect();
-                let picked = review::pick(tx, key, strategy, &reviewers, wanted).await?;
+                let picked = review_pick::pick(tx, key, strategy, &reviewers, wanted).await?;
                 let is_all = (picked.len() as u64) < wanted;
                 self.pools.insert((key, strategy), Pool { picked, is_all });
             }
@@ -153,7 +154,7 @@ impl Round {
         // What the calls before have taken still counts as pending: this transaction has not written it yet.
         let before = self.unwritten.iter().filter(|review| review.collection() == key);
         let limit = (wanted + before.count()) as u64;
-        let picked = review::pick(tx, key, strategy, &[who.to_owned()], limit).await?;
+        let picked = review_pick::pick(tx, key, strategy, &[who.to_owned()], limit).await?;
         let free = picked.into_iter().map(|picked| picked.review);
         Ok(free.filter(|review| self.is_free(review)).take(wanted).collect())
     }

@@ -28,6 +28,7 @@ pub mod review;
 pub mod review_content;
 pub mod review_list;
 pub mod review_order;
+pub mod review_pick;
 pub mod review_unassigned;
 pub mod reviewer;
 pub mod seal;
@@ -68,6 +69,7 @@ pub(crate) static STATEMENTS: &[&[&Statement]] = &[
     review_content::STATEMENTS,
     review_list::STATEMENTS,
     review_order::STATEMENTS,
+    review_pick::STATEMENTS,
     review_unassigned::STATEMENTS,
     reviewer::STATEMENTS,
     seal::STATEMENTS,

@@ -7,7 +7,7 @@ use docket_core::lease::LeaseToken;
 use docket_core::priority::Inputs;
 use docket_core::review::{Hand, ReviewState, Strategy};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::params;
 use crate::postgres::Query;
 use crate::statement::Statement;
@@ -61,48 +61,6 @@ from review r where r.collection_key = $1 and r.id = $2 for no key update";
 from review r
 where (r.collection_key, r.id) in (select k, i from unnest($1::bigint[], $2::uuid[]) as w (k, i))
 order by r.collection_key, r.id for no key update of r";
-    PICK_FIFO = selecting_split "review_pick_fifo" columns
-        ", s.reviewers from review r cross join lateral (
-           select count(*) as n, json_agg(k.reviewer)::text as reviewers from review_skip k
-           where k.collection_key = r.collection_key and k.review_id = r.id and k.reviewer = any ($2::text[])) s
-         where r.collection_key = $1 and r.state = 0 and s.n < cardinality($2::text[])
-         order by r.collection_key, r.entered limit $3 for no key update of r skip locked"
-        ", (select json_group_array(k.reviewer) from review_skip k
-            where k.collection_key = r.collection_key and k.review_id = r.id
-              and k.reviewer in (select value from json_each($2)))
-         from review r where r.collection_key = $1 and r.state = 0
-           and (select count(*) from review_skip k
-                where k.collection_key = r.collection_key and k.review_id = r.id
-                  and k.reviewer in (select value from json_each($2))) < json_array_length($2)
-         order by r.collection_key, r.entered limit $3";
-    PICK_PRIORITY = selecting_split "review_pick_priority" columns
-        ", s.reviewers from review r cross join lateral (
-           select count(*) as n, json_agg(k.reviewer)::text as reviewers from review_skip k
-           where k.collection_key = r.collection_key and k.review_id = r.id and k.reviewer = any ($2::text[])) s
-         where r.collection_key = $1 and r.state = 0 and s.n < cardinality($2::text[])
-         order by r.collection_key, r.order_key, r.entered limit $3 for no key update of r skip locked"
-        ", (select json_group_array(k.reviewer) from review_skip k
-            where k.collection_key = r.collection_key and k.review_id = r.id
-              and k.reviewer in (select value from json_each($2)))
-         from review r where r.collection_key = $1 and r.state = 0
-           and (select count(*) from review_skip k
-                where k.collection_key = r.collection_key and k.review_id = r.id
-                  and k.reviewer in (select value from json_each($2))) < json_array_length($2)
-         order by r.collection_key, r.order_key, r.entered limit $3";
-    PICK_DEADLINE = selecting_split "review_pick_deadline" columns
-        ", s.reviewers from review r cross join lateral (
-           select count(*) as n, json_agg(k.reviewer)::text as reviewers from review_skip k
-           where k.collection_key = r.collection_key and k.review_id = r.id and k.reviewer = any ($2::text[])) s
-         where r.collection_key = $1 and r.state = 0 and s.n < cardinality($2::text[])
-         order by r.collection_key, r.deadline_ms, r.entered limit $3 for no key update of r skip locked"
-        ", (select json_group_array(k.reviewer) from review_skip k
-            where k.collection_key = r.collection_key and k.review_id = r.id
-              and k.reviewer in (select value from json_each($2)))
-         from review r where r.collection_key = $1 and r.state = 0
-           and (select count(*) from review_skip k
-                where k.collection_key = r.collection_key and k.review_id = r.id
-                  and k.reviewer in (select value from json_each($2))) < json_array_length($2)
-         order by r.collection_key, r.deadline_ms, r.entered limit $3";
     ASSIGNED = selecting "review_assigned" columns "
 from review r
 where r.assigned_to = $2 and r.collection_key = $1 and r.state = 1 and r.opened_at_ms is null and r.until_ms > $3
@@ -339,47 +297,6 @@ pub async fn lock(tx: &mut Tx, ids: &[ReviewId]) -> Result<Vec<Review>> {
         found.extend(reviews(tx, &LOCK, params![id.collection(), *id]).await?);
     }
     Ok(found)
-}
-
-/// A pending review that was picked for some reviewers.
-#[derive(Clone, Debug)]
-pub struct Picked {
-    /// The review, locked.
-    pub review: Review,
-    /// Which of those reviewers have passed over it.
-    pub skipped_by: Vec<String>,
-}
-
-/// The first pending reviews that not all of these reviewers have passed over, locked; those that somebody else has locked are left out.
-pub async fn pick(
-    tx: &mut Tx,
-    collection: CollectionKey,
-    strategy: Strategy,
-    reviewers: &[String],
-    limit: u64,
-) -> Result<Vec<Picked>> {
-    let statement = match strategy {
-        Strategy::Fifo => &PICK_FIFO,
-        Strategy::Priority => &PICK_PRIORITY,
-        Strategy::Deadline => &PICK_DEADLINE,
-    };
-    let reviewers = Value::Texts(reviewers.iter().cloned().map(Some).collect());
-    let rows = tx.rows(statement, params![collection, reviewers, limit]).await?;
-    rows.into_iter()
-        .map(|mut row| {
-            let skipped_by = match row.opt_text(25)? {
-                None => Vec::new(),
-                Some(names) => serde_json::from_str(&names).map_err(|source| Error::Json {
-                    what: "the reviewers who passed over a review",
-                    source,
-                })?,
-            };
-            Ok(Picked {
-                review: Review::read(row)?,
-                skipped_by,
-            })
-        })
-        .collect()
 }
 
 /// Reviews that were assigned to this reviewer, who has not looked at them yet; locked.
