@@ -100,6 +100,11 @@ impl Reviewing {
         }
     }
 
+    /// The tenant whose reviews they see; none for every one's.
+    pub const fn tenant(&self) -> Option<&TenantId> {
+        self.tenant.as_ref()
+    }
+
     /// Who it is.
     pub const fn reviewer(&self) -> &ReviewerId {
         &self.reviewer

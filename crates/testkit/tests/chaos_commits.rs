@@ -151,6 +151,38 @@ async fn a_decision_whose_answer_was_lost_is_resolved_not_guessed() {
     .await;
 }
 
+/// What is written last is sent last: where the database refuses it, nothing of the decision is left, and the caller hears of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_decision_whose_log_cannot_be_written_is_none() {
+    within(60, async {
+        let world = World::new(Database::postgres().await).await;
+        world.desk("acme", json!({})).await;
+        world.submit_one("acme", "r").await;
+        let held = world.pop_one("acme", "ann").await.review;
+        let refuse = "create function refuse() returns trigger language plpgsql as
+                        $$ begin raise exception 'the log is full'; end $$;
+                      create trigger refuse before insert on log for each row when (new.action = 'review.approved')
+                        execute function refuse()";
+        let other = plain_client(world.database.url.as_deref().unwrap()).await.unwrap();
+        other.batch_execute(refuse).await.unwrap();
+        let decide = async || {
+            let decision = Ok(decision(held.id, Outcome::Approved));
+            world.engine.review_commit(&reviewer("acme", "ann"), vec![decision]).await
+        };
+        let error = decide().await.unwrap_err();
+        assert!(format!("{error:?}").contains("the log is full"), "{error:?}");
+        let plain = Plain::of(&world.database);
+        let decided = "select count(*) from review where decided_at_ms is not null";
+        assert_eq!(plain.number(decided).await, 0);
+        world.assert_healthy().await;
+        other.batch_execute("drop trigger refuse on log").await.unwrap();
+        let decided = decide().await.unwrap().remove(0).unwrap();
+        assert!(!decided.repeated);
+        world.assert_healthy().await;
+    })
+    .await;
+}
+
 /// Pops one and decides it until there are none; how many.
 async fn decide_all(engine: Engine, who: Reviewing) -> usize {
     let pop = Pop {

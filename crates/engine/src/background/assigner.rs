@@ -14,7 +14,9 @@ use crate::review::{Collections, Reviewed};
 
 /// How many reviews one transaction assigns.
 const BATCH: u64 = 100;
-/// Where somebody is free and nothing is left that they may be given, or nothing is given out, it is looked again after this.
+/// A reviewer without a capacity is given what waits only while they hold fewer: the rest stays where anybody can take it.
+const HELD_MAX: u64 = 20;
+/// Where nobody is there, somebody is free and nothing is left that they may be given, or nothing is given out, it is looked again after this.
 const REST_MS: i64 = 5_000;
 /// The assigner rests at least this long when it could give nothing.
 const BREATH: Duration = Duration::from_millis(10);
@@ -24,11 +26,11 @@ const BREATH: Duration = Duration::from_millis(10);
 enum Looked {
     /// Reviews were given, and there may be more.
     Gave,
-    /// Nobody has room.
+    /// Nobody who is there has room.
     Full,
     /// Others were taking what could be given.
     Outrun,
-    /// All that can be given is.
+    /// All that can be given is, or nobody is there.
     Done,
 }
 
@@ -100,6 +102,11 @@ async fn look(tx: &mut Tx, key: CollectionKey, now: Timestamp) -> Result<Looked>
         return Ok(Looked::Done);
     };
     let mut team = Team::lock(tx, owner, now).await?;
+    // Whoever comes wakes the assigner.
+    if team.is_empty() {
+        return Ok(Looked::Done);
+    }
+    team.bound(HELD_MAX);
     let room = team.room().min(BATCH);
     if room == 0 {
         return Ok(Looked::Full);

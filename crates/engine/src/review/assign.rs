@@ -132,6 +132,18 @@ impl Team {
         Ok(Self(candidates.collect()))
     }
 
+    /// Whether nobody is there.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives those without a capacity this one, for as long as the team is locked.
+    pub(crate) fn bound(&mut self, most: u64) {
+        for candidate in &mut self.0 {
+            candidate.reviewer.capacity.get_or_insert(most);
+        }
+    }
+
     /// How many reviews they may be given together.
     pub(crate) fn room(&self) -> u64 {
         self.0

@@ -1,6 +1,6 @@
 //! Pops that come together, in one transaction: what they need is read once for all of them, and what they take is written once.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use docket_core::id::ReviewId;
@@ -74,11 +74,16 @@ async fn pop_batch(tx: &mut Tx, calls: &[PopCall], now: Timestamp) -> Result<Vec
         turn.taken = round.take(tx, &turn.owner, turn.call).await?;
     }
     round.write(tx).await?;
+    let mut returned = HashSet::new();
     for turn in open(&mut turns).filter(|turn| turn.taken.is_empty()) {
+        let key = turn.owner.collection.key;
         if return_silent(tx, &turn.owner, now, Timestamp::from_ms(i64::MIN)).await? {
             turn.left = true;
-            // What went back may have been theirs, or have come to them.
-            round.look_again(tx, &[turn.call.reviewer().to_owned()]).await?;
+            returned.insert(key);
+            // What went back may have been anybody's, or have come to them.
+            round.look_again(tx, &reviewers(calls)).await?;
+        }
+        if returned.contains(&key) {
             turn.taken = round.take(tx, &turn.owner, turn.call).await?;
             round.write(tx).await?;
         }

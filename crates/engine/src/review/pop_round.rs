@@ -78,10 +78,13 @@ impl Round {
     pub(super) async fn pick(&mut self, tx: &mut Tx, calls: &[(&Reviewed, &PopCall)]) -> Result<()> {
         let mut wants: HashMap<(CollectionKey, Strategy), (BTreeSet<String>, u64)> = HashMap::new();
         for (owner, call) in calls {
-            let room = self.standing(call.reviewer()).room();
-            let want = wants.entry(queue(owner, call)).or_default();
-            want.0.insert(call.reviewer().to_owned());
-            want.1 += room.min(u64::from(call.pop.limit));
+            let standing = self.standing(call.reviewer());
+            // Whoever takes what was assigned to them first may need none of these; they pick alone what they lack.
+            if standing.unopened == 0 {
+                let want = wants.entry(queue(owner, call)).or_default();
+                want.0.insert(call.reviewer().to_owned());
+                want.1 += standing.room().min(u64::from(call.pop.limit));
+            }
         }
         for ((key, strategy), (reviewers, wanted)) in wants {
             if wanted > 0 {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use docket_core::id::{CollectionKey, ReviewId};
 use docket_core::log::Action;
-use docket_core::name::ReviewerId;
+use docket_core::name::{ReviewerId, TenantId};
 use docket_core::review::{ReviewState, check_reason};
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Timestamp};
@@ -19,7 +19,7 @@ use super::entry::{ReviewEntry, entries_of};
 use super::{Collections, lock_visible, not_there};
 use crate::engine::Engine;
 
-/// How many reviews of one reviewer one call hands on.
+/// How many reviews of one reviewer one transaction hands on.
 const BATCH: u64 = 500;
 
 /// A lead's word on whose a review is.
@@ -54,16 +54,22 @@ impl Engine {
     /// Takes what a reviewer holds, who is not there any more, out of their hands: to somebody else where the collection assigns, or
     /// back to the others. Only what the asker may see. Returns how many.
     pub async fn review_hand_on(&self, who: &Reviewing, from: &ReviewerId) -> Result<u64> {
-        let params = (who.clone(), from.clone(), self.kernel.clock.now());
-        let (handed, pending) = self
-            .kernel
-            .store
-            .run_hot("review_hand_on", params, |tx, p| {
-                Box::pin(hand_on(tx, &p.0, &p.1, p.2))
-            })
-            .await?;
-        self.kernel.hint_reviews(pending);
-        Ok(handed)
+        let mut all = 0;
+        loop {
+            let params = (who.clone(), from.clone(), self.kernel.clock.now());
+            let (handed, pending) = self
+                .kernel
+                .store
+                .run_hot("review_hand_on", params, |tx, p| {
+                    Box::pin(hand_on(tx, &p.0, &p.1, p.2))
+                })
+                .await?;
+            self.kernel.hint_reviews(pending);
+            all += handed;
+            if handed < BATCH {
+                return Ok(all);
+            }
+        }
     }
 }
 
@@ -106,11 +112,9 @@ async fn hand_on(
     let mut collections = Collections::default();
     let (mut back, mut log, mut moves) = (Vec::new(), Vec::new(), Vec::new());
     let mut pending = BTreeSet::new();
-    for mut review in review::held_by(tx, from.as_str(), BATCH).await? {
+    let tenant_id = who.tenant().map(TenantId::as_str);
+    for mut review in review::held_by(tx, from.as_str(), tenant_id, BATCH).await? {
         let owner = collections.of(tx, &review).await?;
-        if !who.reaches(&owner.collection.tenant_id) {
-            continue;
-        }
         let place = (review.collection(), review.place(owner.policy.strategy));
         review.hand.put_back();
         let details = json!({ "reason": format!("{from} is not available") });

@@ -11,5 +11,6 @@ create index review_unassigned_due on review_unassigned (due_at_ms);
 -- in hands.
 alter table review add column given_back_by text;
 
--- Those that wait already: every collection is looked at once.
-insert into review_unassigned (collection_key, tenant_id, due_at_ms) select collection_key, tenant_id, 0 from collection;
+-- Those that wait already: every collection that assigns is looked at once.
+insert into review_unassigned (collection_key, tenant_id, due_at_ms)
+select collection_key, tenant_id, 0 from collection where json_extract(settings, '$.review.assignment') = 'auto';

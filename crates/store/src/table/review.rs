@@ -33,6 +33,7 @@ on conflict (collection_key, item_id, item_version) do update set
   state = 0, order_key = excluded.order_key, deadline_ms = excluded.deadline_ms, deadline_given = excluded.deadline_given,
   policy = excluded.policy, confidence = excluded.confidence, line_item_count = excluded.line_item_count,
   total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0, created_at_ms = excluded.created_at_ms,
+  given_back_by = null,
   entered = (select max(entered) + 1 from review)
 where review.state = 6
 returning id, item_id";
@@ -46,6 +47,7 @@ on conflict (collection_key, item_id, item_version) do update set
   state = 0, order_key = excluded.order_key, deadline_ms = excluded.deadline_ms, deadline_given = excluded.deadline_given,
   policy = excluded.policy, confidence = excluded.confidence, line_item_count = excluded.line_item_count,
   total_amount = excluded.total_amount, facts = excluded.facts, retry_count = 0, created_at_ms = excluded.created_at_ms,
+  given_back_by = null,
   entered = default
 where review.state = 6
 returning id, item_id";
@@ -74,7 +76,8 @@ order by r.until_ms limit $2 for no key update skip locked";
 from review r where r.collection_key = $1 and r.state = 1 and (r.until_ms <= $2 or r.until_ms - r.lease_ms <= $3)
 order by r.collection_key, r.until_ms limit $4 for no key update skip locked";
     HELD_BY = selecting "review_held_by" columns "
-from review r where r.assigned_to = $1 and r.state = 1
+from review r where r.assigned_to = $1 and r.state = 1 and (cast($3 as text) is null or exists (
+  select 1 from collection c where c.collection_key = r.collection_key and c.tenant_id = $3))
 order by r.assigned_to, r.collection_key limit $2 for no key update skip locked";
     NEXT_DUE = portable "review_next_due" "select min(until_ms) from review where state = 1";
     PUT = sqlite "review_put" "
@@ -331,9 +334,14 @@ pub async fn silent_of(
     reviews(tx, &SILENT_OF, params![collection, now, moment, limit]).await
 }
 
-/// What a reviewer holds, locked.
-pub async fn held_by(tx: &mut Tx, reviewer: &str, limit: u64) -> Result<Vec<Review>> {
-    reviews(tx, &HELD_BY, params![reviewer, limit]).await
+/// What a reviewer holds, of a tenant or of all, locked.
+pub async fn held_by(
+    tx: &mut Tx,
+    reviewer: &str,
+    tenant_id: Option<&str>,
+    limit: u64,
+) -> Result<Vec<Review>> {
+    reviews(tx, &HELD_BY, params![reviewer, limit, tenant_id]).await
 }
 
 /// When the next lease ends.

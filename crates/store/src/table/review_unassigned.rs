@@ -27,7 +27,8 @@ on conflict (collection_key) do update set due_at_ms =
 update review_unassigned set due_at_ms = $2
 where due_at_ms > $2 and collection_key in (
   select u.collection_key from review_unassigned u
-  where u.due_at_ms > $2 and (cast($1 as text) is null or u.tenant_id = $1) order by u.due_at_ms limit $3)";
+  where u.due_at_ms > $2 and (cast($1 as text) is null or u.tenant_id = $1) order by u.due_at_ms limit $3
+  for no key update skip locked)";
     NEXT_DUE = portable "unassigned_next_due" "select min(due_at_ms) from review_unassigned";
     DUE = portable "unassigned_due" "
 select collection_key from review_unassigned where due_at_ms <= $1

@@ -228,7 +228,7 @@ on_both! {
     async fn v14_a_transaction_assigns_a_bounded_piece(world: &World) {
         desk_of(world, &["ann"], json!({})).await;
         world.submit_many("acme", "doc", 150).await;
-        world.reviewer("ann", true, None).await;
+        world.reviewer("ann", true, Some(150)).await;
         let held = "select count(*) from review where state = 1";
         for (given, wait) in [(100, Duration::ZERO), (150, Duration::ZERO)] {
             assert_eq!(world.engine.assigner_run_once().await.unwrap(), Some(wait));
@@ -237,6 +237,18 @@ on_both! {
         assign(world).await;
         assert_eq!(notes(world).await, 0);
         assert_eq!(world.engine.assigner_run_once().await.unwrap(), None, "nothing is to be done");
+    }
+
+    async fn v14_who_may_hold_any_number_is_not_given_all_that_waits(world: &World) {
+        desk_of(world, &["ann", "bob"], json!({})).await;
+        world.submit_many("acme", "doc", 50).await;
+        world.reviewer("ann", true, None).await;
+        assign(world).await;
+        let held = "select count(*) from review where state = 1";
+        assert_eq!((world.number(held).await, waiting(world).await.len()), (20, 30), "the rest is for whoever comes");
+        world.reviewer("bob", true, None).await;
+        assign_later(world).await;
+        assert_eq!((world.number(held).await, waiting(world).await.len()), (40, 10));
     }
 
     async fn v14_the_background_gives_what_waits_as_soon_as_somebody_is_there(world: &World) {
