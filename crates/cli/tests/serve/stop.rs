@@ -191,7 +191,7 @@ async fn a_message_on_its_way_is_waited_for_and_marked() {
     const SLOW: Duration = Duration::from_secs(4);
     let folder = folder();
     let hook = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let recipient = format!("http://{}/hook", hook.local_addr().expect("an address"));
+    let recipient = format!("webhook:http://{}/hook", hook.local_addr().expect("an address"));
     let settings = folder.path().join("docket.toml");
     let channel =
         "[channels.webhook]\nsecret = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\"\nallow_private = true\n";
