@@ -1,7 +1,8 @@
 //! Collections that assign, in which reviews may wait for somebody to become free; and which of those reviews are next.
 //!
 //! No waiting review is forgotten: whoever leaves one waiting writes its collection's row in the same transaction, which locks the row,
-//! and whoever deletes the row has locked it before they look whether one waits.
+//! and whoever deletes the row has locked it before they look whether one waits. One exception: what enters in the very moment in which
+//! its collection begins to assign has read that it does not, and waits for a pop, or for the next that leaves one waiting.
 
 use docket_core::Timestamp;
 use docket_core::id::{CollectionKey, ReviewId};
