@@ -15,6 +15,7 @@ use crate::definition::Definitions;
 use crate::log::tail::Tail;
 use crate::notification::config::OutboxConfig;
 use crate::processing::claim::Sightings;
+use crate::review::last_seen::LastSeen;
 use crate::wait::{Awaited, Waiters};
 
 /// What an engine is opened with.
@@ -77,6 +78,7 @@ pub(crate) struct Kernel {
     pub(crate) waiters: Waiters,
     pub(crate) tail: Arc<Tail>,
     pub(crate) sightings: Sightings,
+    pub(crate) last_seen: LastSeen,
     /// Rings when a job begins to wait: the reaper may have to look sooner than it meant to.
     pub(crate) wait_began: Notify,
     /// Rings when a reviewer is said to be there or to have room: the assigner has to look.
@@ -148,6 +150,7 @@ impl Engine {
             random: Arc::clone(&config.random),
             definitions: Arc::default(),
             sightings: Sightings::default(),
+            last_seen: LastSeen::default(),
             wait_began: Notify::new(),
             somebody_is_there: Notify::new(),
             next_reap_ms: AtomicI64::new(i64::MIN),

@@ -109,6 +109,11 @@ impl Error {
         }
     }
 
+    /// Whether the connection is gone, so that nothing is known of what was under way on it.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Postgres { source, .. } if is_lost(source))
+    }
+
     /// Whether it is the database's trouble rather than that of one operation among several that ran together.
     pub(crate) fn is_everybodys(&self) -> bool {
         matches!(self, Self::UnknownCommit { .. } | Self::Closed) || self.is_transient()
@@ -162,7 +167,7 @@ pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
 }
 
 /// Whether the connection itself is gone, so that nothing is known of what was under way on it.
-pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
+fn is_lost(error: &tokio_postgres::Error) -> bool {
     use std::error::Error as _;
     error.is_closed()
         || error.code().is_some_and(|code| {

@@ -63,11 +63,13 @@ impl Statement {
         self.postgres
     }
 
-    /// Whether it may write: anything that is not plainly a select.
+    /// Whether it may write, if only a lock: anything that is not plainly a select.
     pub(crate) fn may_write(&self) -> bool {
         let text = self.postgres.unwrap_or_default();
         let text = text.split_once("*/").map_or(text, |(_, text)| text);
         !text.trim_start().starts_with("select")
+            || text.contains(" for no key update")
+            || text.contains(" for update")
     }
 
     /// The text for SQLite.
@@ -75,15 +77,21 @@ impl Statement {
         let text = self.sqlite?;
         Some(self.sqlite_text.get_or_init(|| {
             let text = text.replace('$', "?");
-            [" for no key update", " for update", " for share", " skip locked"]
-                .iter()
-                .fold(text, |text, lock| text.replace(lock, ""))
+            [
+                " for no key update of r",
+                " for no key update",
+                " for update",
+                " for share",
+                " skip locked",
+            ]
+            .iter()
+            .fold(text, |text, lock| text.replace(lock, ""))
         }))
     }
 }
 
 /// Declares a module's statements, each opening with its name as a comment, and a list of them all. Those that are `selecting` share
-/// their columns, which a macro of the module names.
+/// their columns, which a macro of the module names; `selecting_each` asks it for each database.
 #[macro_export]
 macro_rules! statements {
     (@one portable $label:literal $text:literal) => {
@@ -107,11 +115,11 @@ macro_rules! statements {
         $crate::statement::Statement::sqlite(
             $label, concat!("/* ", $label, " */ select ", $columns!(), " ", $text))
     };
-    (@one selecting_split $label:literal $columns:ident $postgres:literal $sqlite:literal) => {
+    (@one selecting_each $label:literal $columns:ident $text:literal) => {
         $crate::statement::Statement::split(
             $label,
-            concat!("/* ", $label, " */ select ", $columns!(), " ", $postgres),
-            concat!("/* ", $label, " */ select ", $columns!(), " ", $sqlite))
+            concat!("/* ", $label, " */ select ", $columns!(postgres), " ", $text),
+            concat!("/* ", $label, " */ select ", $columns!(sqlite), " ", $text))
     };
     (@one split $label:literal $postgres:literal $sqlite:literal) => {
         $crate::statement::Statement::split(

@@ -8,8 +8,8 @@ use docket_core::review::{FieldCorrection, Outcome};
 use docket_core::scope::{Reviewing, Scope};
 use docket_core::{Refused, pipeline::Pipeline};
 use docket_engine::{
-    CollectionSettings, Complete, Decided, Decision, Pop, Popped, ReviewEntry, ReviewRelease,
-    ReviewerSettings, SubmitItem,
+    CollectionSettings, Complete, Decided, Decision, Engine, Pop, Popped, ReviewEntry, ReviewRelease,
+    ReviewerSettings, Submit, SubmitItem,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,40 @@ pub fn lead(tenant: &str, id: &str) -> Reviewing {
         ..World::scope(tenant)
     };
     Reviewing::lead(&scope, ReviewerId::new(id).unwrap())
+}
+
+/// Submits so many items to the tenant's collection, at this server; all must be taken.
+pub async fn submit_at(engine: &Engine, tenant: &str, prefix: &str, n: usize) {
+    let call = Submit {
+        collection: names::collection(tenant),
+        items: (0..n).map(|k| World::item(&format!("{prefix}-{k}"))).collect(),
+        idempotency_key: None,
+    };
+    let answer = engine.submit(&World::scope(tenant), call).await;
+    for result in answer.expect("the call is taken").results {
+        result.expect("the item is taken");
+    }
+}
+
+/// What a reviewer is given of the tenant's collection, at this server.
+pub async fn pop_from(engine: &Engine, tenant: &str, who: &str, limit: u32) -> Popped {
+    let wish = Pop {
+        collection: names::collection(tenant),
+        limit,
+        strategy: None,
+        lock_timeout_ms: None,
+        wait_ms: 0,
+    };
+    let who = reviewer(tenant, who);
+    let popped = engine.review_pop(&who, wish, std::future::pending());
+    popped.await.expect("the pop is taken")
+}
+
+/// Decides on one review, at this server.
+pub async fn decide_at(engine: &Engine, tenant: &str, who: &str, decision: Decision) -> Refused<Decided> {
+    let who = reviewer(tenant, who);
+    let decided = engine.review_commit(&who, vec![Ok(decision)]);
+    decided.await.expect("the call is taken").pop().unwrap()
 }
 
 /// A field as a machine reads it.
@@ -132,18 +166,7 @@ impl World {
 
     /// Pops up to so many reviews of the tenant's collection.
     pub async fn pop(&self, tenant: &str, who: &str, limit: u32) -> Popped {
-        let pop = Pop {
-            collection: names::collection(tenant),
-            limit,
-            strategy: None,
-            lock_timeout_ms: None,
-            wait_ms: 0,
-        };
-        let popped = self
-            .engine
-            .review_pop(&reviewer(tenant, who), pop, std::future::pending())
-            .await;
-        popped.expect("the pop is taken")
+        pop_from(&self.engine, tenant, who, limit).await
     }
 
     /// Pops exactly one review.
@@ -154,12 +177,7 @@ impl World {
 
     /// Decides on one review.
     pub async fn decide(&self, tenant: &str, who: &str, decision: Decision) -> Refused<Decided> {
-        let mut results = self
-            .engine
-            .review_commit(&reviewer(tenant, who), vec![Ok(decision)])
-            .await
-            .expect("the call is taken");
-        results.pop().unwrap()
+        decide_at(&self.engine, tenant, who, decision).await
     }
 
     /// Gives one review back.

@@ -36,7 +36,8 @@ pub use files::files_under;
 pub use plain::Plain;
 pub use world::{FILE_MAX, World, WorldConfig, names};
 
-/// Runs each test on SQLite and on PostgreSQL. A test takes a [`World`] and ends with the doctor, who must find nothing.
+/// Runs each test on SQLite and on PostgreSQL. A test takes a [`World`], ends within two minutes, and then comes the
+/// doctor, who must find nothing.
 #[macro_export]
 macro_rules! on_both {
     ($($(#[$meta:meta])* async fn $name:ident($world:ident: &World) $body:block)+) => {
@@ -46,7 +47,7 @@ macro_rules! on_both {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 let world = $crate::World::new($crate::Database::sqlite()).await;
-                super::$name(&world).await;
+                $crate::outage::within(120, super::$name(&world)).await;
                 world.assert_healthy().await;
             })+
         }
@@ -55,7 +56,7 @@ macro_rules! on_both {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 let world = $crate::World::new($crate::Database::postgres().await).await;
-                super::$name(&world).await;
+                $crate::outage::within(120, super::$name(&world)).await;
                 world.assert_healthy().await;
             })+
         }

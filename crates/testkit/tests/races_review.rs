@@ -12,8 +12,8 @@ use docket_core::name::ReviewerId;
 use docket_core::review::{Outcome, ReviewState};
 use docket_core::scope::Watching;
 use docket_core::{Refusal, Refused};
-use docket_engine::{Decided, Decision, EmptyReason, Engine, Error, Pop, Popped, Reassign, Submit};
-use docket_testkit::desk::{decision, lead, reviewer};
+use docket_engine::{Decided, Decision, EmptyReason, Engine, Error, Popped, Reassign};
+use docket_testkit::desk::{decide_at, decision, lead, pop_from, reviewer, submit_at};
 use docket_testkit::race::{Call, Scene, at_once};
 use docket_testkit::{World, everywhere, names};
 use serde_json::json;
@@ -21,6 +21,7 @@ use serde_json::json;
 everywhere! {
     reviewers_popping_at_once_get_each_review_exactly_once, real_time = false;
     nobody_is_given_what_they_passed_over_nor_kept_from_what_others_did, real_time = false;
+    nobody_is_given_what_they_passed_over_with_what_was_assigned_to_them, real_time = false;
     a_claim_and_a_pop_give_a_review_to_one, real_time = false;
     a_decision_and_a_reap_end_as_one_of_them, real_time = false;
     a_decision_and_a_reassignment_end_as_one_of_them, real_time = false;
@@ -34,28 +35,12 @@ everywhere! {
 
 const ROUNDS: usize = 20;
 
-fn wish(limit: u32) -> Pop {
-    Pop {
-        collection: names::collection("acme"),
-        limit,
-        strategy: None,
-        lock_timeout_ms: None,
-        wait_ms: 0,
-    }
-}
-
 async fn pop(engine: &Engine, who: &str, limit: u32) -> Popped {
-    let who = reviewer("acme", who);
-    engine
-        .review_pop(&who, wish(limit), std::future::pending())
-        .await
-        .unwrap()
+    pop_from(engine, "acme", who, limit).await
 }
 
 async fn decide(engine: &Engine, who: &str, decision: Decision) -> Refused<Decided> {
-    let who = reviewer("acme", who);
-    let mut results = engine.review_commit(&who, vec![Ok(decision)]).await.unwrap();
-    results.pop().unwrap()
+    decide_at(engine, "acme", who, decision).await
 }
 
 fn refusal<T>(answer: Result<T, Error>) -> Refused<T> {
@@ -96,16 +81,7 @@ async fn held_by_ann(scene: &Scene, round: usize) -> ReviewId {
 }
 
 async fn submit(engine: &Engine, prefix: &str, n: usize) {
-    let call = Submit {
-        collection: names::collection("acme"),
-        items: (0..n).map(|k| World::item(&format!("{prefix}-{k}"))).collect(),
-        idempotency_key: None,
-    };
-    let answer = engine.submit(&World::scope("acme"), call).await.unwrap();
-    answer
-        .results
-        .into_iter()
-        .for_each(|result| assert!(result.is_ok(), "{result:?}"));
+    submit_at(engine, "acme", prefix, n).await;
 }
 
 async fn reviewers_popping_at_once_get_each_review_exactly_once(scene: Arc<Scene>) {
@@ -202,6 +178,46 @@ async fn nobody_is_given_what_they_passed_over_nor_kept_from_what_others_did(sce
         newcomer.entries[0].review.id, order[0],
         "nobody else has taken it"
     );
+}
+
+/// Whoever has reviews that were assigned to them opens those first, and gets the rest by themselves, also beside others (V5, V12, V14).
+async fn nobody_is_given_what_they_passed_over_with_what_was_assigned_to_them(scene: Arc<Scene>) {
+    const OTHERS: [&str; 8] = ["a", "b", "c", "d", "e", "", "g", "h"];
+    scene.world.desk("acme", json!({ "strategy": "fifo" })).await;
+    submit(scene.engine(0), "r", 100).await;
+    let all = pop(scene.engine(0), "ann", 100).await.entries;
+    let all: Vec<ReviewId> = all.into_iter().map(|entry| entry.review.id).collect();
+    let (passed_over, others) = all.split_at(80);
+    for id in &all {
+        let given_back = scene
+            .world
+            .give_back("acme", "ann", *id, passed_over.contains(id));
+        given_back.await.unwrap();
+    }
+    for (round, id) in others.iter().copied().take(5).enumerate() {
+        let (to, reason) = (ReviewerId::new("ann").unwrap(), None);
+        let to_ann = Reassign { id, to, reason };
+        let assigned = scene
+            .engine(0)
+            .review_reassign(&lead("acme", "lea"), to_ann)
+            .await;
+        assigned.unwrap();
+        let calls = (0..8).map(|k| {
+            let engine = scene.engine(round + k).clone();
+            // The others want more together than is picked before it is known who has what.
+            let (who, limit) = if k == 5 { ("ann", 2) } else { (OTHERS[k], 12) };
+            async move { (pop(&engine, who, limit).await.entries, who) }
+        });
+        for (entries, who) in at_once(calls.collect()).await {
+            for id in entries.into_iter().map(|entry| entry.review.id) {
+                assert!(
+                    who != "ann" || !passed_over.contains(&id),
+                    "she has passed over it"
+                );
+                scene.world.give_back("acme", who, id, false).await.unwrap();
+            }
+        }
+    }
 }
 
 async fn a_claim_and_a_pop_give_a_review_to_one(scene: Arc<Scene>) {
@@ -403,12 +419,8 @@ async fn entering_twice_at_once_makes_one_review(scene: Arc<Scene>) {
         at_once(calls.collect()).await;
     }
     let who = Watching::of(&World::scope("acme"));
-    let stats = scene
-        .world
-        .engine
-        .review_stats(&who, &names::collection("acme"))
-        .await
-        .unwrap();
+    let collection = names::collection("acme");
+    let stats = scene.engine(0).review_stats(&who, &collection).await.unwrap();
     assert_eq!(stats.count(ReviewState::Pending), ROUNDS as u64);
 }
 

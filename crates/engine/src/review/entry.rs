@@ -44,18 +44,26 @@ pub(crate) async fn entries_of(
     collections: &mut Collections,
     now: Timestamp,
 ) -> Result<Vec<ReviewEntry>> {
-    if reviews.is_empty() {
-        return Ok(Vec::new());
-    }
-    let items: Vec<ItemId> = reviews.iter().map(|review| review.item).collect();
-    let mut contents: HashMap<ItemId, ReviewContent> = HashMap::new();
-    let (seen, corrected) = together::contents_and_corrections(tx, &items).await?;
-    for content in seen {
-        contents.insert(content.id, content);
-    }
+    entries_knowing(tx, reviews, HashMap::new(), collections, now).await
+}
+
+/// The same, where the contents of some are known, which nobody has corrected.
+pub(super) async fn entries_knowing(
+    tx: &mut Tx,
+    reviews: Vec<Review>,
+    mut contents: HashMap<ItemId, ReviewContent>,
+    collections: &mut Collections,
+    now: Timestamp,
+) -> Result<Vec<ReviewEntry>> {
+    let items = reviews.iter().map(|review| review.item);
+    let unknown: Vec<ItemId> = items.filter(|item| !contents.contains_key(item)).collect();
     let mut corrections: HashMap<ItemId, Vec<Correction>> = HashMap::new();
-    for (item, correction) in corrected {
-        corrections.entry(item).or_default().push(correction);
+    if !unknown.is_empty() {
+        let (seen, corrected) = together::contents_and_corrections(tx, &unknown).await?;
+        contents.extend(seen.into_iter().map(|content| (content.id, content)));
+        for (item, correction) in corrected {
+            corrections.entry(item).or_default().push(correction);
+        }
     }
     let mut entries = Vec::with_capacity(reviews.len());
     for review in reviews {

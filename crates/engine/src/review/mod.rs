@@ -12,6 +12,7 @@ pub(crate) mod entries;
 pub(crate) mod entry;
 pub(crate) mod field;
 pub(crate) mod heartbeat;
+pub(crate) mod last_seen;
 pub(crate) mod list;
 pub(crate) mod pop;
 pub(crate) mod pop_batch;

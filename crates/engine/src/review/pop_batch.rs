@@ -3,16 +3,18 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use docket_core::id::ReviewId;
+use docket_core::id::{ItemId, ReviewId};
 use docket_core::review::ReviewState;
 use docket_core::scope::Reviewing;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::table::review::{self, Review};
+use docket_store::table::review_content::ReviewContent;
+use docket_store::table::review_pick::Wanted;
 use docket_store::table::reviewer::Standing;
 use docket_store::table::{counter, together};
 use docket_store::{Result, Tx};
 
-use super::entry::{ReviewEntry, entries_of};
+use super::entry::{ReviewEntry, entries_knowing};
 use super::pop::{Empty, EmptyReason, Look, Pop, Popped};
 use super::pop_round::Round;
 use super::reap::put_back;
@@ -37,11 +39,16 @@ impl PopCall {
 
 /// Runs a batch of calls in one transaction.
 pub(crate) async fn pop_calls(kernel: &Arc<Kernel>, calls: Vec<PopCall>) -> Result<Vec<Refused<Look>>> {
-    let params = (calls, kernel.clock.now());
-    let looks = kernel
+    let likely = kernel.last_seen.likely(&calls);
+    let params = (calls, likely, kernel.clock.now());
+    let (looks, owners) = kernel
         .store
-        .run_batch("review_pop", params, |tx, p| Box::pin(pop_batch(tx, &p.0, p.1)));
-    looks.await
+        .run_batch("review_pop", params, |tx, p| {
+            Box::pin(pop_batch(tx, &p.0, &p.1, p.2))
+        })
+        .await?;
+    kernel.last_seen.note(owners);
+    Ok(looks)
 }
 
 /// How far a call got.
@@ -55,9 +62,14 @@ struct Turn<'a> {
     left: bool,
 }
 
-async fn pop_batch(tx: &mut Tx, calls: &[PopCall], now: Timestamp) -> Result<Vec<Refused<Look>>> {
-    let (mut turns, standings) = admit(tx, calls).await?;
-    let mut round = Round::new(standings, now);
+/// What each call is answered, and how the collections are that they asked for.
+async fn pop_batch(
+    tx: &mut Tx,
+    calls: &[PopCall],
+    likely: &[Wanted],
+    now: Timestamp,
+) -> Result<(Vec<Refused<Look>>, Vec<Reviewed>)> {
+    let (mut turns, owners, mut round) = admit(tx, calls, likely, now).await?;
     // All that goes back does so before anything is taken, so that no call puts back what another has just taken.
     for turn in open(&mut turns) {
         if let Some(timeout_ms) = turn.call.pop.lock_timeout_ms {
@@ -88,7 +100,7 @@ async fn pop_batch(tx: &mut Tx, calls: &[PopCall], now: Timestamp) -> Result<Vec
             round.write(tx).await?;
         }
     }
-    let mut entries = seen(tx, &turns, now).await?;
+    let mut entries = seen(tx, &turns, round.contents(), now).await?;
     let mut looks = Vec::with_capacity(turns.len());
     for turn in turns {
         looks.push(match turn {
@@ -96,7 +108,7 @@ async fn pop_batch(tx: &mut Tx, calls: &[PopCall], now: Timestamp) -> Result<Vec
             Ok(turn) => Ok(look(tx, &turn, round.standing(turn.call.reviewer()), &mut entries).await?),
         });
     }
-    Ok(looks)
+    Ok((looks, owners))
 }
 
 /// The calls that may take something.
@@ -110,34 +122,45 @@ fn reviewers(calls: &[PopCall]) -> Vec<String> {
     reviewers.into_iter().map(str::to_owned).collect()
 }
 
-/// Whether each call may take anything, of which collection; and how it stands with those who call.
+/// Whether each call may take anything, of which collection; how those collections are; and a round for those who call.
 async fn admit<'a>(
     tx: &mut Tx,
     calls: &'a [PopCall],
-) -> Result<(Vec<Refused<Turn<'a>>>, HashMap<String, Standing>)> {
+    likely: &[Wanted],
+    now: Timestamp,
+) -> Result<(Vec<Refused<Turn<'a>>>, Vec<Reviewed>, Round)> {
     let ids: BTreeSet<&str> = calls.iter().map(|call| call.pop.collection.as_str()).collect();
     let ids = ids.into_iter().map(str::to_owned).collect();
-    let (collections, standings) = together::collections_and_standings(tx, ids, &reviewers(calls)).await?;
-    let mut known: HashMap<String, Reviewed> = HashMap::with_capacity(collections.len());
-    for collection in collections {
-        known.insert(collection.id.clone(), Reviewed::of(collection)?);
-    }
+    let known = together::known_to_pops(tx, ids, &reviewers(calls), likely).await?;
+    let owners: Vec<Reviewed> = known
+        .collections
+        .into_iter()
+        .map(Reviewed::of)
+        .collect::<Result<_>>()?;
     let turn = |call: &'a PopCall| {
-        let found = known.get(call.pop.collection.as_str()).cloned();
+        let found = owners
+            .iter()
+            .find(|owner| owner.collection.id == call.pop.collection.as_str());
         let found = found.filter(|owner| call.who.reaches(&owner.collection.tenant_id));
         let owner = found.ok_or_else(|| Refusal::not_found("collection", &call.pop.collection))?;
         Ok(Turn {
-            closed: closed(&owner, call),
+            closed: closed(owner, call),
             call,
-            owner,
+            owner: owner.clone(),
             taken: Vec::new(),
             left: false,
         })
     };
-    Ok((calls.iter().map(turn).collect(), standings))
+    let turns = calls.iter().map(turn).collect();
+    let mut round = Round::new(known.standings, now);
+    for (wanted, picked) in likely.iter().zip(known.picked) {
+        round.picked(wanted.clone(), picked);
+    }
+    Ok((turns, owners, round))
 }
 
-fn closed(owner: &Reviewed, call: &PopCall) -> Option<(EmptyReason, &'static str)> {
+/// Why a call gets nothing, whatever there is.
+pub(super) fn closed(owner: &Reviewed, call: &PopCall) -> Option<(EmptyReason, &'static str)> {
     if owner.collection.is_paused {
         return Some((EmptyReason::Paused, "reviews of this collection are paused"));
     }
@@ -162,12 +185,13 @@ async fn return_silent(tx: &mut Tx, owner: &Reviewed, now: Timestamp, moment: Ti
 async fn seen(
     tx: &mut Tx,
     turns: &[Refused<Turn<'_>>],
+    known: HashMap<ItemId, ReviewContent>,
     now: Timestamp,
 ) -> Result<HashMap<ReviewId, ReviewEntry>> {
     let owners = turns.iter().flatten().map(|turn| turn.owner.clone());
     let mut collections = Collections::knowing(owners);
     let taken = turns.iter().flatten().flat_map(|turn| turn.taken.iter().cloned());
-    let entries = entries_of(tx, taken.collect(), &mut collections, now).await?;
+    let entries = entries_knowing(tx, taken.collect(), known, &mut collections, now).await?;
     Ok(entries
         .into_iter()
         .map(|entry| (entry.review.id, entry))

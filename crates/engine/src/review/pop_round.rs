@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use docket_core::Timestamp;
-use docket_core::id::CollectionKey;
+use docket_core::id::{CollectionKey, ItemId};
 use docket_core::log::Action;
 use docket_core::review::{REVIEWS_MAX, ReviewState, Strategy};
 use docket_store::table::log::NewEntry;
 use docket_store::table::record::{Move, record};
 use docket_store::table::review::{self, Review};
-use docket_store::table::review_pick::{self, Picked};
+use docket_store::table::review_content::ReviewContent;
+use docket_store::table::review_pick::{self, Picked, Wanted};
 use docket_store::table::reviewer::{self, Standing};
 use docket_store::{Result, Tx};
 use serde_json::json;
@@ -18,27 +19,34 @@ use super::Reviewed;
 use super::pop_batch::PopCall;
 
 /// Which reviews a call wants, and in which order.
-fn queue(owner: &Reviewed, call: &PopCall) -> (CollectionKey, Strategy) {
+pub(super) fn queue(owner: &Reviewed, call: &PopCall) -> (CollectionKey, Strategy) {
     let strategy = call.pop.strategy.unwrap_or(owner.policy.strategy);
     (owner.collection.key, strategy)
 }
 
 /// The first pending reviews, picked for several calls together.
 struct Pool {
+    wanted: Wanted,
     picked: Vec<Picked>,
-    /// Whether there are no more of them.
-    is_all: bool,
 }
 
 impl Pool {
-    /// The first so many that the reviewer has not passed over and nobody has taken; none where there may be others outside the pool.
-    fn first(&self, who: &str, wanted: usize, is_free: impl Fn(&Review) -> bool) -> Option<Vec<Review>> {
+    /// Whether there are no more of them.
+    const fn is_all(&self) -> bool {
+        (self.picked.len() as u64) < self.wanted.limit
+    }
+
+    /// The first so many that the reviewer has not passed over and nobody has taken; none where there may be others outside the pool, or
+    /// it was not picked for this reviewer, so that what they have passed over is not known.
+    fn first(&self, who: &str, wanted: usize, is_free: impl Fn(&Review) -> bool) -> Option<Vec<Picked>> {
+        if !self.wanted.reviewers.iter().any(|reviewer| reviewer == who) {
+            return None;
+        }
         let theirs = |picked: &&Picked| {
             is_free(&picked.review) && !picked.skipped_by.iter().any(|skipped| skipped == who)
         };
-        let found = self.picked.iter().filter(theirs).take(wanted);
-        let found: Vec<Review> = found.map(|picked| picked.review.clone()).collect();
-        (self.is_all || found.len() == wanted).then_some(found)
+        let found: Vec<Picked> = self.picked.iter().filter(theirs).take(wanted).cloned().collect();
+        (self.is_all() || found.len() == wanted).then_some(found)
     }
 }
 
@@ -48,6 +56,8 @@ pub(super) struct Round {
     standings: HashMap<String, Standing>,
     /// What was picked for all the calls that want reviews of a collection in the same order.
     pools: HashMap<(CollectionKey, Strategy), Pool>,
+    /// What is known of the items of what was taken.
+    contents: HashMap<ItemId, ReviewContent>,
     unwritten: Vec<Review>,
     log: Vec<NewEntry>,
     moves: Vec<Move>,
@@ -59,6 +69,7 @@ impl Round {
             now,
             standings,
             pools: HashMap::new(),
+            contents: HashMap::new(),
             unwritten: Vec::new(),
             log: Vec::new(),
             moves: Vec::new(),
@@ -86,15 +97,31 @@ impl Round {
                 want.1 += standing.room().min(u64::from(call.pop.limit));
             }
         }
-        for ((key, strategy), (reviewers, wanted)) in wants {
-            if wanted > 0 {
-                let reviewers: Vec<String> = reviewers.into_iter().collect();
-                let picked = review_pick::pick(tx, key, strategy, &reviewers, wanted).await?;
-                let is_all = (picked.len() as u64) < wanted;
-                self.pools.insert((key, strategy), Pool { picked, is_all });
+        for ((collection, strategy), (reviewers, limit)) in wants {
+            let pool = self.pools.get(&(collection, strategy));
+            if pool.map_or(0, |pool| pool.wanted.limit) < limit {
+                let wanted = Wanted {
+                    collection,
+                    strategy,
+                    reviewers: reviewers.into_iter().collect(),
+                    limit,
+                };
+                let picked = review_pick::pick(tx, &wanted).await?;
+                self.picked(wanted, picked);
             }
         }
         Ok(())
+    }
+
+    /// Notes what was picked.
+    pub(super) fn picked(&mut self, wanted: Wanted, picked: Vec<Picked>) {
+        self.pools
+            .insert((wanted.collection, wanted.strategy), Pool { wanted, picked });
+    }
+
+    /// What is known of the items that were picked.
+    pub(super) fn contents(&mut self) -> HashMap<ItemId, ReviewContent> {
+        std::mem::take(&mut self.contents)
     }
 
     /// Leaves out what an earlier call of the batch has taken.
@@ -128,15 +155,16 @@ impl Round {
         if wanted > 0 {
             let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
             let pool = self.pools.get(&(key, strategy));
-            let mut picked =
-                match pool.and_then(|pool| pool.first(who, wanted, |review| self.is_free(review))) {
-                    Some(picked) => picked,
-                    None => self.pick_more(tx, (key, strategy), who, wanted).await?,
-                };
-            picked
-                .iter_mut()
-                .for_each(|review| review.hand.take(who, now, lease_ms, true));
-            taken.extend(picked);
+            let picked = match pool.and_then(|pool| pool.first(who, wanted, |review| self.is_free(review))) {
+                Some(picked) => picked,
+                None => self.pick_more(tx, (key, strategy), who, wanted).await?,
+            };
+            for mut picked in picked {
+                picked.review.hand.take(who, now, lease_ms, true);
+                self.contents
+                    .extend(picked.content.map(|content| (content.id, content)));
+                taken.push(picked.review);
+            }
         }
         let picked = taken.len() - opened;
         standing.in_hand += picked as u64;
@@ -150,16 +178,24 @@ impl Round {
     async fn pick_more(
         &self,
         tx: &mut Tx,
-        (key, strategy): (CollectionKey, Strategy),
+        (collection, strategy): (CollectionKey, Strategy),
         who: &str,
         wanted: usize,
-    ) -> Result<Vec<Review>> {
+    ) -> Result<Vec<Picked>> {
         // What the calls before have taken still counts as pending: this transaction has not written it yet.
-        let before = self.unwritten.iter().filter(|review| review.collection() == key);
-        let limit = (wanted + before.count()) as u64;
-        let picked = review_pick::pick(tx, key, strategy, &[who.to_owned()], limit).await?;
-        let free = picked.into_iter().map(|picked| picked.review);
-        Ok(free.filter(|review| self.is_free(review)).take(wanted).collect())
+        let before = self
+            .unwritten
+            .iter()
+            .filter(|review| review.collection() == collection);
+        let alone = Wanted {
+            collection,
+            strategy,
+            reviewers: vec![who.to_owned()],
+            limit: (wanted + before.count()) as u64,
+        };
+        let picked = review_pick::pick(tx, &alone).await?.into_iter();
+        let free = picked.filter(|picked| self.is_free(&picked.review));
+        Ok(free.take(wanted).collect())
     }
 
     /// Notes what has to be written; the last `picked` were pending.

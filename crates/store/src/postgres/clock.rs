@@ -73,13 +73,15 @@ impl DatabaseClock {
         Ok(())
     }
 
-    /// Goes on measuring for as long as anybody uses the clock.
+    /// Goes on measuring for as long as anybody uses the clock and the pool is open.
     pub(super) fn keep_measuring(self: &Arc<Self>, pool: Pool) {
         let clock: Weak<Self> = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(MEASURE_EVERY).await;
-                let Some(clock) = clock.upgrade() else { return };
+                let Some(clock) = clock.upgrade().filter(|_| !pool.is_closed()) else {
+                    return;
+                };
                 if let Err(error) = clock.measure(&pool).await {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,

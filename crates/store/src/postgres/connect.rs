@@ -82,7 +82,8 @@ impl Postgres {
         drop(connection);
         opened.clock.measure(&opened.general).await?;
         opened.clock.keep_measuring(opened.general.clone());
-        Listener::start(with_options(&parsed, OPTIONS), tls, hints, outgoing);
+        let listening = with_options(&parsed, OPTIONS);
+        Listener::start(listening, tls, opened.general.clone(), hints, outgoing);
         Ok(opened)
     }
 

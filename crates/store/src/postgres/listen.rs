@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::future::poll_fn;
 use std::time::Duration;
 
+use deadpool_postgres::Pool;
 use docket_core::id::{CollectionKey, PipelineKey};
 use docket_core::random::{Random as _, SystemRandom};
 use tokio::sync::mpsc;
@@ -30,16 +31,19 @@ const REVIEW: &str = "r";
 pub(crate) struct Listener {
     config: Config,
     tls: Tls,
+    /// Is closed with the store.
+    pool: Pool,
     gate: Gate,
     name: String,
 }
 
 impl Listener {
-    /// Starts listening and telling; ends when the store's hints are gone.
-    pub(crate) fn start(config: Config, tls: Tls, hints: &Hints, outgoing: mpsc::Receiver<Hint>) {
+    /// Starts listening and telling; ends when the store is closed or its hints are gone.
+    pub(crate) fn start(config: Config, tls: Tls, pool: Pool, hints: &Hints, outgoing: mpsc::Receiver<Hint>) {
         let listener = Self {
             config,
             tls,
+            pool,
             gate: hints.gate(),
             name: format!("{:016x}", SystemRandom.next_u64()),
         };
@@ -47,7 +51,7 @@ impl Listener {
     }
 
     async fn run(self, mut outgoing: mpsc::Receiver<Hint>) {
-        loop {
+        while !self.pool.is_closed() && !outgoing.is_closed() {
             match self.serve(&mut outgoing).await {
                 Ok(()) => return,
                 Err(error) => {

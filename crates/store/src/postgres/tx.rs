@@ -5,12 +5,14 @@
 //! Writes whose answer nobody needs at once wait for the next flight, for on a busy machine the way there and back costs more than
 //! most statements.
 
+use std::task::Poll;
+
 use deadpool_postgres::Object;
 use futures_util::future::try_join_all;
-use futures_util::{TryFutureExt as _, try_join};
+use futures_util::{TryFutureExt as _, poll, try_join};
 use tokio_postgres::types::ToSql;
 
-use crate::error::{Error, Result, is_lost};
+use crate::error::{Error, Result};
 use crate::statement::Statement;
 use crate::value::{Row, Value};
 
@@ -51,29 +53,8 @@ pub(crate) struct PgTx {
     mode: Mode,
     begun: bool,
     xid: Option<i64>,
-    deferred: Vec<Deferred>,
-}
-
-/// A write that is sent along with the next statement.
-#[derive(Debug)]
-struct Deferred {
-    statement: &'static Statement,
-    params: Vec<Value>,
-    /// How many rows it has to touch.
-    expected: Option<u64>,
-}
-
-impl Deferred {
-    fn check(&self, touched: u64) -> Result<()> {
-        match self.expected {
-            Some(expected) if expected != touched => Err(Error::WrongRows {
-                statement: self.statement.name,
-                touched,
-                expected,
-            }),
-            _ => Ok(()),
-        }
-    }
+    /// Writes that are sent along with the next statement.
+    deferred: Vec<Query>,
 }
 
 impl PgTx {
@@ -92,24 +73,23 @@ impl PgTx {
         Ok(found.pop().unwrap_or_default())
     }
 
-    /// The rows of two queries, in one flight.
-    pub(crate) async fn rows_both(&mut self, one: Query, other: Query) -> Result<(Vec<Row>, Vec<Row>)> {
-        let queries = [(one.0, &*one.1), (other.0, &*other.1)];
-        let mut found = self.fly(&queries, None).await?.found.into_iter();
-        Ok((found.next().unwrap_or_default(), found.next().unwrap_or_default()))
+    /// The rows of each of some queries, in one flight.
+    pub(crate) async fn rows_of(&mut self, queries: &[Query]) -> Result<std::vec::IntoIter<Vec<Row>>> {
+        let queries: Vec<_> = queries
+            .iter()
+            .map(|(statement, params)| (*statement, &**params))
+            .collect();
+        Ok(self.fly(&queries, None).await?.found.into_iter())
     }
 
     pub(crate) async fn execute(&mut self, statement: &'static Statement, params: &[Value]) -> Result<u64> {
         Ok(self.fly(&[], Some((statement, params))).await?.touched)
     }
 
-    /// Leaves a write for the next flight, before whatever that one asks for.
-    pub(crate) fn execute_later(&mut self, (statement, params): Query, expected: Option<u64>) {
-        self.deferred.push(Deferred {
-            statement,
-            params,
-            expected,
-        });
+    /// Leaves a write for the next flight, before whatever that one asks for. That may be the commit's, so how many rows it touched is
+    /// for the statement itself to check.
+    pub(crate) fn execute_later(&mut self, write: Query) {
+        self.deferred.push(write);
     }
 
     /// Sends what was deferred, the queries and the write, and waits for all the answers: one way there and back, however much it is.
@@ -121,10 +101,7 @@ impl PgTx {
     ) -> Result<Landed> {
         let deferred = std::mem::take(&mut self.deferred);
         let connection = self.connection.as_ref().ok_or(Error::Closed)?;
-        let mut earlier = Vec::with_capacity(deferred.len());
-        for write in &deferred {
-            earlier.push(Bound::new(connection, write.statement, &write.params).await?);
-        }
+        let earlier = bind(connection, &deferred).await?;
         let mut asked = Vec::with_capacity(queries.len());
         for (statement, params) in queries {
             asked.push(Bound::new(connection, statement, params).await?);
@@ -168,39 +145,60 @@ impl PgTx {
                 false => Ok(self.xid),
             }
         };
-        let ((), earlier, found, touched, xid) = try_join!(begin, earlier, found, touched, xid)?;
+        let ((), _, found, touched, xid) = try_join!(begin, earlier, found, touched, xid)?;
         self.xid = xid;
-        for (deferred, touched) in deferred.iter().zip(earlier) {
-            deferred.check(touched)?;
-        }
         Ok(Landed { found, touched })
     }
 
     /// Commits. The connection goes back to the pool, or is dropped when it broke.
     pub(super) async fn commit(mut self) -> Result<Commit> {
-        // Never in the flight of the commit, which would commit the rest where one of them could not even be sent.
-        if !self.deferred.is_empty() {
+        let ended = self.try_commit().await;
+        if ended.is_err() {
+            self.roll_back().await;
+        }
+        ended
+    }
+
+    async fn try_commit(&mut self) -> Result<Commit> {
+        // What becomes of a commit whose answer is lost is asked for by the transaction's number: it has to be known before.
+        if !self.deferred.is_empty() && self.xid.is_none() {
             self.fly(&[], None).await?;
         }
         if !self.begun {
             return Ok(Commit::Done);
         }
-        let connection = self.connection.as_ref().ok_or(Error::Closed)?;
-        match connection.batch_execute("commit").await {
+        let deferred = std::mem::take(&mut self.deferred);
+        match self.commit_with(&deferred).await {
             Ok(()) => {
                 self.begun = false;
                 Ok(Commit::Done)
             }
-            Err(error) if is_lost(&error) => match self.xid {
+            Err(error) if error.is_lost() => match self.xid {
                 Some(xid) => Ok(Commit::Unknown { xid }),
                 // Nothing was written, so nothing can be lost.
                 None => Ok(Commit::Done),
             },
-            Err(error) => Err(Error::Postgres {
-                statement: "commit",
-                source: error,
-            }),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Sends these writes and the commit, in one flight. Where a write fails the server answers the commit by rolling back; where one cannot
+    /// even be sent the server would know of no failure, so then the commit is not sent either.
+    async fn commit_with(&self, writes: &[Query]) -> Result<()> {
+        let connection = self.connection.as_ref().ok_or(Error::Closed)?;
+        let bound = bind(connection, writes).await?;
+        let mut sent = Vec::with_capacity(bound.len());
+        for write in &bound {
+            let mut write = Box::pin(write.execute(connection));
+            // Polled once it is sent, or has failed to be.
+            match poll!(&mut write) {
+                Poll::Ready(answered) => drop(answered?),
+                Poll::Pending => sent.push(write),
+            }
+        }
+        let commit = connection.batch_execute("commit");
+        try_join!(try_join_all(sent), commit.map_err(Error::postgres("commit")))?;
+        Ok(())
     }
 
     /// Rolls back what was done; a connection that cannot even do that is dropped.
@@ -234,6 +232,14 @@ struct Landed {
     found: Vec<Vec<Row>>,
     /// How many rows the write touched.
     touched: u64,
+}
+
+async fn bind<'a>(connection: &Object, writes: &'a [Query]) -> Result<Vec<Bound<'a>>> {
+    let mut bound = Vec::with_capacity(writes.len());
+    for (statement, params) in writes {
+        bound.push(Bound::new(connection, statement, params).await?);
+    }
+    Ok(bound)
 }
 
 /// A statement that is ready to be sent.

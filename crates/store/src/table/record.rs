@@ -43,7 +43,7 @@ pub async fn record(tx: &mut Tx, entries: &[NewEntry], moves: &[Move], now: Time
         return Ok(());
     }
     if let Driver::Postgres(tx) = &mut tx.driver {
-        tx.execute_later((&RECORD, at_once(entries, &sums, now)), None);
+        tx.execute_later((&RECORD, at_once(entries, &sums, now)));
         return Ok(());
     }
     for entry in entries {

@@ -84,7 +84,9 @@ order by r.assigned_to, r.collection_key limit $2 for no key update skip locked"
 update review set state = $3, token = $4, retry_count = $5, assigned_to = $6, assigned_at_ms = $7, opened_at_ms = $8,
   until_ms = $9, lease_ms = $10, decided_by = $11, decided_at_ms = $12, active_ms = $13, decision = $14
 where collection_key = $1 and id = $2";
+    // Divides by nought, and so fails, where one of them is not there: nobody looks at its answer.
     PUT_MANY = postgres "review_put_many" "
+with put as (
 update review r set state = n.state, token = n.token, retry_count = n.retry_count, assigned_to = n.assigned_to,
   assigned_at_ms = n.assigned_at_ms, opened_at_ms = n.opened_at_ms, until_ms = n.until_ms, lease_ms = n.lease_ms,
   decided_by = n.decided_by, decided_at_ms = n.decided_at_ms, active_ms = n.active_ms, decision = n.decision
@@ -92,7 +94,8 @@ from unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], 
             $9::bigint[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[], $14::text[])
   as n (collection_key, id, state, token, retry_count, assigned_to, assigned_at_ms, opened_at_ms, until_ms, lease_ms,
         decided_by, decided_at_ms, active_ms, decision)
-where r.collection_key = n.collection_key and r.id = n.id";
+where r.collection_key = n.collection_key and r.id = n.id returning 1)
+select 1 / (count(*) = cardinality($2::uuid[]))::int from put";
     SKIP = portable "review_skip" "
 insert into review_skip (collection_key, review_id, reviewer) values ($1, $2, $3) on conflict do nothing";
     SKIPPED_BY = portable "review_skipped_by" "
@@ -375,7 +378,7 @@ pub async fn put(tx: &mut Tx, changed: &[Review]) -> Result<()> {
             ints(|review| review.hand.active_ms),
             texts(|review| review.decision.as_ref()),
         ];
-        tx.execute_later((&PUT_MANY, params.to_vec()), Some(changed.len() as u64));
+        tx.execute_later((&PUT_MANY, params.to_vec()));
         return Ok(());
     }
     for review in changed {

@@ -9,6 +9,18 @@ use crate::postgres::Query;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
 
+/// What is read of an item and of its latest job.
+macro_rules! content_columns {
+    () => {
+        "i.id, i.version, i.external_id, i.is_file, i.media_type, i.filename, i.payload, i.fields, i.display_payload,
+         j.item_version, j.fields, j.display_payload, j.prior_lane_key, i.lane_key, i.job_seq"
+    };
+}
+pub(crate) use content_columns;
+
+/// How many that are.
+pub(super) const COLUMNS: usize = 15;
+
 crate::statements! {
     INPUTS = portable "review_inputs" "
 select i.id, i.version, i.confidence, i.fields, i.line_item_count, i.total_amount, i.deadline_ms
@@ -17,14 +29,10 @@ from item i where i.collection_key = $1 and i.id = $2";
 select i.id, i.version, i.confidence, i.fields, i.line_item_count, i.total_amount, i.deadline_ms
 from unnest($1::bigint[], $2::uuid[]) as q (collection_key, id)
 cross join lateral (select * from item i where i.collection_key = q.collection_key and i.id = q.id limit 1) i";
-    CONTENT = portable "review_content" "
-select i.id, i.version, i.external_id, i.is_file, i.media_type, i.filename, i.payload, i.fields, i.display_payload,
-       j.item_version, j.fields, j.display_payload, j.prior_lane_key, i.lane_key, i.job_seq
+    CONTENT = selecting "review_content" content_columns "
 from item i left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 where i.collection_key = $1 and i.id = $2";
-    CONTENT_MANY = postgres "review_content_many" "
-select i.id, i.version, i.external_id, i.is_file, i.media_type, i.filename, i.payload, i.fields, i.display_payload,
-       j.item_version, j.fields, j.display_payload, j.prior_lane_key, i.lane_key, i.job_seq
+    CONTENT_MANY = selecting_postgres "review_content_many" content_columns "
 from unnest($1::bigint[], $2::uuid[]) as q (collection_key, id)
 cross join lateral (select * from item i where i.collection_key = q.collection_key and i.id = q.id limit 1) i
 left join lateral (select * from job j where j.lane_key = i.lane_key and j.seq = i.job_seq limit 1) j on true";
@@ -89,7 +97,8 @@ pub(super) fn with_items(items: &[ItemId]) -> Query {
 }
 
 pub(super) fn read_all(rows: Vec<Row>) -> Result<Vec<ReviewContent>> {
-    rows.into_iter().map(content).collect()
+    let contents = rows.into_iter().map(|mut row| read_at(&mut row, 0));
+    contents.filter_map(Result::transpose).collect()
 }
 
 fn keys_of(items: &[ItemId]) -> Vec<Value> {
@@ -98,24 +107,29 @@ fn keys_of(items: &[ItemId]) -> Vec<Value> {
     vec![Value::Ints(keys.collect()), Value::Uuids(ids.collect())]
 }
 
-fn content(mut row: Row) -> Result<ReviewContent> {
-    let version = row.int(1)?;
-    let is_of_job = row.opt_int(9)? == Some(version);
-    let (payload, own_fields, own_display) = (row.opt_text(6)?, row.opt_text(7)?, row.opt_text(8)?);
-    let (said, shown) = (row.opt_text(10)?, row.opt_text(11)?);
-    let (has_prior, lane, seq) = (row.opt_lane(12)?.is_some(), row.opt_lane(13)?, row.opt_seq(14)?);
+/// What is seen of an item, from the columns that begin here; none where it is gone.
+pub(super) fn read_at(row: &mut Row, at: usize) -> Result<Option<ReviewContent>> {
+    let Some(version) = row.opt_int(at + 1)? else {
+        return Ok(None);
+    };
+    let is_of_job = row.opt_int(at + 9)? == Some(version);
+    let (payload, own_fields) = (row.opt_text(at + 6)?, row.opt_text(at + 7)?);
+    let own_display = row.opt_text(at + 8)?;
+    let (said, shown) = (row.opt_text(at + 10)?, row.opt_text(at + 11)?);
+    let has_prior = row.opt_lane(at + 12)?.is_some();
+    let latest = row.opt_lane(at + 13)?.zip(row.opt_seq(at + 14)?);
     let look_further = is_of_job && has_prior && (said.is_none() || shown.is_none());
     let of_job = |text: Option<String>| text.filter(|_| is_of_job);
-    Ok(ReviewContent {
-        id: row.item(0)?,
-        external_id: row.opt_text(2)?,
-        is_file: row.bool(3)?,
-        media_type: row.opt_text(4)?,
-        filename: row.opt_text(5)?,
+    Ok(Some(ReviewContent {
+        id: row.item(at)?,
+        external_id: row.opt_text(at + 2)?,
+        is_file: row.bool(at + 3)?,
+        media_type: row.opt_text(at + 4)?,
+        filename: row.opt_text(at + 5)?,
         display_payload: of_job(shown).or(own_display).or(payload),
         fields: of_job(said).or(own_fields),
-        look_further: lane.zip(seq).filter(|_| look_further),
-    })
+        look_further: latest.filter(|_| look_further),
+    }))
 }
 
 async fn rows(

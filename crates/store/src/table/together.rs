@@ -1,4 +1,4 @@
-//! What is needed of two tables at the same moment: on PostgreSQL it is asked for in one way there and back, which on a busy machine
+//! What is needed of several tables at the same moment: on PostgreSQL it is asked for in one way there and back, which on a busy machine
 //! costs more than the queries.
 
 use std::collections::HashMap;
@@ -10,32 +10,51 @@ use super::collection::{self, Collection};
 use super::correction;
 use super::review::{self, Review};
 use super::review_content::{self, ReviewContent};
+use super::review_pick::{self, Picked, Wanted};
 use super::reviewer::{self, Standing};
 use crate::error::Result;
 use crate::tx::{Driver, Tx};
 
-/// The collections of these ids as far as they are there, and how it stands with these reviewers.
-pub async fn collections_and_standings(
+/// What pops that ride together need to know.
+#[derive(Debug)]
+pub struct Known {
+    /// The collections of these ids, as far as they are there.
+    pub collections: Vec<Collection>,
+    /// How it stands with these reviewers.
+    pub standings: HashMap<String, Standing>,
+    /// What was picked, for each that is likely to be wanted.
+    pub picked: Vec<Vec<Picked>>,
+}
+
+/// The collections of these ids, how it stands with these reviewers, and what they are likely to want.
+pub async fn known_to_pops(
     tx: &mut Tx,
     collections: Vec<String>,
     reviewers: &[String],
-) -> Result<(Vec<Collection>, HashMap<String, Standing>)> {
+    likely: &[Wanted],
+) -> Result<Known> {
     if let Driver::Postgres(tx) = &mut tx.driver {
-        let (collections, standings) = tx
-            .rows_both(
-                collection::with_ids(collections),
-                reviewer::asking_standings(reviewers),
-            )
-            .await?;
-        return Ok((
-            collection::read_all(collections)?,
-            reviewer::read_standings(standings)?,
-        ));
+        let mut queries = vec![
+            collection::with_ids(collections),
+            reviewer::asking_standings(reviewers),
+        ];
+        queries.extend(likely.iter().map(review_pick::picking));
+        let mut found = tx.rows_of(&queries).await?;
+        return Ok(Known {
+            collections: collection::read_all(found.next().unwrap_or_default())?,
+            standings: reviewer::read_standings(found.next().unwrap_or_default())?,
+            picked: found.map(review_pick::read_all).collect::<Result<_>>()?,
+        });
     }
-    Ok((
-        collection::get_many(tx, collections).await?,
-        reviewer::standings(tx, reviewers).await?,
-    ))
+    let mut known = Known {
+        collections: collection::get_many(tx, collections).await?,
+        standings: reviewer::standings(tx, reviewers).await?,
+        picked: Vec::with_capacity(likely.len()),
+    };
+    for wanted in likely {
+        known.picked.push(review_pick::pick(tx, wanted).await?);
+    }
+    Ok(known)
 }
 
 /// These reviews as far as they are there, locked, and their collections.
@@ -47,10 +66,12 @@ pub async fn locked_reviews_and_collections(
     keys.sort_unstable();
     keys.dedup();
     if let Driver::Postgres(tx) = &mut tx.driver {
-        let (reviews, collections) = tx
-            .rows_both(review::locking(ids), collection::with_keys(&keys))
-            .await?;
-        return Ok((review::read_all(reviews)?, collection::read_all(collections)?));
+        let queries = [review::locking(ids), collection::with_keys(&keys)];
+        let mut found = tx.rows_of(&queries).await?;
+        return Ok((
+            review::read_all(found.next().unwrap_or_default())?,
+            collection::read_all(found.next().unwrap_or_default())?,
+        ));
     }
     let reviews = review::lock(tx, ids).await?;
     let mut collections = Vec::with_capacity(keys.len());
@@ -66,12 +87,11 @@ pub async fn contents_and_corrections(
     items: &[ItemId],
 ) -> Result<(Vec<ReviewContent>, Vec<(ItemId, Correction)>)> {
     if let Driver::Postgres(tx) = &mut tx.driver {
-        let (contents, corrections) = tx
-            .rows_both(review_content::with_items(items), correction::with_items(items))
-            .await?;
+        let queries = [review_content::with_items(items), correction::with_items(items)];
+        let mut found = tx.rows_of(&queries).await?;
         return Ok((
-            review_content::read_all(contents)?,
-            correction::read_all(corrections)?,
+            review_content::read_all(found.next().unwrap_or_default())?,
+            correction::read_all(found.next().unwrap_or_default())?,
         ));
     }
     Ok((
