@@ -67,7 +67,7 @@ impl World {
 
     /// Runs the dispatcher until nothing is due.
     pub async fn dispatch(&self) {
-        for _ in 0..1_000 {
+        for _ in 0..100 {
             let done = self
                 .engine
                 .dispatcher_run_once()

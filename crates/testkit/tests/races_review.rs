@@ -182,7 +182,7 @@ async fn nobody_is_given_what_they_passed_over_nor_kept_from_what_others_did(sce
 
 /// Whoever has reviews that were assigned to them opens those first, and gets the rest by themselves, also beside others (V5, V12, V14).
 async fn nobody_is_given_what_they_passed_over_with_what_was_assigned_to_them(scene: Arc<Scene>) {
-    const OTHERS: [&str; 8] = ["a", "b", "c", "d", "e", "", "g", "h"];
+    const REVIEWERS: [&str; 8] = ["a", "b", "c", "d", "e", "ann", "g", "h"];
     scene.world.desk("acme", json!({ "strategy": "fifo" })).await;
     submit(scene.engine(0), "r", 100).await;
     let all = pop(scene.engine(0), "ann", 100).await.entries;
@@ -202,16 +202,16 @@ async fn nobody_is_given_what_they_passed_over_with_what_was_assigned_to_them(sc
             .review_reassign(&lead("acme", "lea"), to_ann)
             .await;
         assigned.unwrap();
-        let calls = (0..8).map(|k| {
+        let calls = REVIEWERS.iter().enumerate().map(|(k, who)| {
             let engine = scene.engine(round + k).clone();
             // The others want more together than is picked before it is known who has what.
-            let (who, limit) = if k == 5 { ("ann", 2) } else { (OTHERS[k], 12) };
+            let limit = if *who == "ann" { 2 } else { 12 };
             async move { (pop(&engine, who, limit).await.entries, who) }
         });
         for (entries, who) in at_once(calls.collect()).await {
             for id in entries.into_iter().map(|entry| entry.review.id) {
                 assert!(
-                    who != "ann" || !passed_over.contains(&id),
+                    *who != "ann" || !passed_over.contains(&id),
                     "she has passed over it"
                 );
                 scene.world.give_back("acme", who, id, false).await.unwrap();

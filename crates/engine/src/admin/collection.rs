@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use crate::engine::Engine;
 use crate::notification::follow::check_rule;
-use crate::review::Reviewed;
 use crate::review::rekey::{begin, changes_order};
+use crate::review::{Reviewed, settings_of};
 
 /// What an operator says of a collection.
 #[derive(Clone, Debug)]
@@ -110,16 +110,29 @@ async fn collection_put(tx: &mut Tx, p: &CollectionPut) -> Result<()> {
         review_policy: known.as_ref().map_or(1, |known| known.review_policy),
         is_paused: known.as_ref().is_some_and(|known| known.is_paused),
     };
+    let before = match &known {
+        None => None,
+        Some(known) => Some(shown(tx, known).await?),
+    };
+    let after = shown(tx, &row).await?;
     match known {
         None => collection::insert(tx, &row, p.now).await?,
         Some(known) => collection_change(tx, known, row, p.now).await?,
     }
-    let details = json!({
-        "collection": id, "pipeline": p.settings.pipeline, "review": p.settings.review, "settings": p.settings.settings,
-    });
-    let mut entry = NewEntry::new(Action::CollectionPut, p.who.actor.as_str()).with(&details);
+    let mut entry = NewEntry::new(Action::CollectionPut, p.who.actor.as_str())
+        .changing(before.as_ref(), &after)
+        .with(&json!({ "collection": id }));
     entry.tenant_id = Some(tenant_id.to_owned());
     log::append(tx, &entry, p.now).await
+}
+
+/// A collection as the log tells of it.
+async fn shown(tx: &mut Tx, row: &Collection) -> Result<Value> {
+    let pipeline = match row.pipeline {
+        None => None,
+        Some(key) => Some(pipeline::name(tx, key).await?.0),
+    };
+    Ok(json!({ "pipeline": pipeline, "review": row.to_review, "settings": settings_of(row)? }))
 }
 
 /// Changes a collection; where that changes the order of its reviews, they are ordered anew in the background.

@@ -90,27 +90,25 @@ impl Engine {
 async fn pipeline_put(tx: &mut Tx, p: &PipelinePut) -> Result<(PipelineKey, i64)> {
     let name = p.name.as_str();
     tenant::lock_set_up(tx).await?;
-    let (key, version) = match pipeline::lock(tx, name).await? {
+    let (key, version, before) = match pipeline::lock(tx, name).await? {
         None => {
             let key = PipelineKey(i64::from(draw_key(p.random.as_ref())));
             pipeline::insert(tx, key, name, &p.definition, p.now).await?;
-            (key, 1)
+            (key, 1, None)
         }
         Some((key, version)) => {
-            if pipeline::version(tx, key, version).await? == p.definition {
+            let before = pipeline::version(tx, key, version).await?;
+            if before == p.definition {
                 return Ok((key, version));
             }
             pipeline::update(tx, key, version + 1, &p.definition, p.now).await?;
             lane::set_strict(tx, key, p.definition.strict).await?;
-            (key, version + 1)
+            (key, version + 1, Some(json!(before)))
         }
     };
-    let details = json!({ "pipeline": name, "version": version, "definition": p.definition });
-    log::append(
-        tx,
-        &NewEntry::new(Action::PipelinePut, p.who.actor.as_str()).with(&details),
-        p.now,
-    )
-    .await?;
+    let entry = NewEntry::new(Action::PipelinePut, p.who.actor.as_str())
+        .changing(before.as_ref(), &json!(p.definition))
+        .with(&json!({ "pipeline": name, "version": version }));
+    log::append(tx, &entry, p.now).await?;
     Ok((key, version))
 }

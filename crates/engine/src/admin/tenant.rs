@@ -5,7 +5,8 @@ use docket_core::scope::Operator;
 use docket_core::tenant::{TenantSettings, Tier};
 use docket_core::{Refusal, Timestamp};
 use docket_store::table::log::NewEntry;
-use docket_store::table::{lane, log, tenant};
+use docket_store::table::tenant::{self, Tenant};
+use docket_store::table::{lane, log};
 use docket_store::{Hint, Result, Tx};
 use serde_json::json;
 
@@ -72,16 +73,17 @@ async fn tiers_seed(tx: &mut Tx, now: Timestamp) -> Result<()> {
 
 async fn tier_put(tx: &mut Tx, who: &Operator, tier: &Tier, now: Timestamp) -> Result<()> {
     tenant::lock_set_up(tx).await?;
+    let before = tenant::tiers(tx)
+        .await?
+        .into_iter()
+        .find(|known| known.name == tier.name);
     tenant::tier_put(tx, tier).await?;
     lane::set_limit_of_tier(tx, &tier.name, tier.concurrent_jobs).await?;
-    let details =
-        json!({ "tier": tier.name, "uploads": tier.uploads, "concurrentJobs": tier.concurrent_jobs });
-    log::append(
-        tx,
-        &NewEntry::new(Action::TierPut, who.actor.as_str()).with(&details),
-        now,
-    )
-    .await
+    let shown = |tier: &Tier| json!({ "uploads": tier.uploads, "concurrentJobs": tier.concurrent_jobs });
+    let entry = NewEntry::new(Action::TierPut, who.actor.as_str())
+        .changing(before.as_ref().map(shown).as_ref(), &shown(tier))
+        .with(&json!({ "tier": tier.name }));
+    log::append(tx, &entry, now).await
 }
 
 async fn tenant_put(
@@ -98,16 +100,21 @@ async fn tenant_put(
     {
         return Err(Refusal::invalid("tier", format!("there is no tier '{}'", settings.tier)).into());
     }
-    tenant::put(tx, settings, now).await?;
     let id = settings.id.as_str();
+    let before = tenant::get(tx, id).await?;
+    tenant::put(tx, settings, now).await?;
     let stored = tenant::get(tx, id)
         .await?
         .ok_or_else(|| Refusal::not_found("tenant", id))?;
     lane::set_limit(tx, id, stored.concurrent_jobs).await?;
+    // What was said; what is left out is the tier's.
     let details = json!({
         "tier": settings.tier, "uploads": settings.uploads, "concurrentJobs": settings.concurrent_jobs,
     });
-    let mut entry = NewEntry::new(Action::TenantPut, who.actor.as_str()).with(&details);
+    let shown = |tenant: &Tenant| json!({ "tier": tenant.tier, "uploads": tenant.uploads, "concurrentJobs": tenant.concurrent_jobs });
+    let mut entry = NewEntry::new(Action::TenantPut, who.actor.as_str())
+        .changing(before.as_ref().map(shown).as_ref(), &shown(&stored))
+        .with(&details);
     entry.tenant_id = Some(id.to_owned());
     log::append(tx, &entry, now).await?;
     lane::ready_of_tenant(tx, id).await

@@ -67,8 +67,8 @@ impl Engine {
             .await?;
         let due_at = now.plus_ms(looked.rest_ms());
         store
-            .run("unassigned_rest", (key, due_at, until), |tx, p| {
-                Box::pin(rest(tx, p.0, p.1, p.2))
+            .run("unassigned_rest", (key, now, due_at, until), |tx, p| {
+                Box::pin(rest(tx, p.0, p.1, (p.2, p.3)))
             })
             .await?;
         if looked == Looked::Gave {
@@ -126,14 +126,19 @@ async fn look(tx: &mut Tx, key: CollectionKey, now: Timestamp) -> Result<Looked>
 }
 
 /// Notes when a collection is looked at next, or that nothing waits in it.
-async fn rest(tx: &mut Tx, key: CollectionKey, due_at: Timestamp, taken_until: Timestamp) -> Result<()> {
+async fn rest(
+    tx: &mut Tx,
+    key: CollectionKey,
+    now: Timestamp,
+    (due_at, taken_until): (Timestamp, Timestamp),
+) -> Result<()> {
     if !review_unassigned::lock(tx, key).await? {
         return Ok(());
     }
     let mut collections = Collections::default();
     let owner = collections.get(tx, key).await?;
     let assigns = owner.is_some_and(Reviewed::assigns);
-    if assigns && review_unassigned::any_pending(tx, key).await? {
+    if assigns && review_unassigned::may_wait(tx, key, now).await? {
         review_unassigned::rest(tx, key, due_at, taken_until).await
     } else {
         review_unassigned::delete(tx, key).await

@@ -10,13 +10,14 @@ use docket_core::random::Random;
 use docket_store::hot::NewItem;
 use docket_store::table::job::Cause;
 use docket_store::table::log::NewEntry;
-use docket_store::table::{correction, counter, item, log};
+use docket_store::table::{counter, item, log};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
 use crate::processing::cancel::cancel_job;
+use crate::processing::correct::{Said, weigh_corrections};
 use crate::processing::enqueue::{Enqueue, enqueue};
-use crate::review::enter::{Enter, enter};
+use crate::review::enter::{Enter, enter, fields_of};
 use crate::review::withdraw::withdraw;
 
 /// What became of a next version.
@@ -73,9 +74,15 @@ pub(crate) async fn next_version(
     }
     let after = item::get(tx, id).await?.map(|item| item.status);
     counter::add(tx, id.collection(), Some(counted), after, 1).await?;
+    let fields = fields_of(row.fields.as_deref())?;
+    let said = Said {
+        item: id,
+        fields: &fields,
+        job: None,
+    };
+    let corrections = weigh_corrections(tx, &[said], now).await?;
     let mut entries = Vec::new();
     if row.to_review {
-        let corrections = correction::of_items(tx, &[id]).await?;
         entries.push(Enter::of_new(row, version)?.under(corrections));
     }
     let pending = enter(tx, &entries, random, now).await?;

@@ -14,11 +14,11 @@ use docket_core::log::Action;
 use docket_core::random::Random;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::hot::{self, Output, Settle, SettleTo, Settlement};
-use docket_store::table::log::NewEntry;
-use docket_store::table::{collection, correction, job, log};
+use docket_store::table::job;
 use docket_store::{Result, Tx};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::correct::{Said, weigh_corrections};
 use crate::engine::{Engine, Kernel};
 use crate::intake::prepare::fields_text;
 use crate::review::enter::{enter, known};
@@ -202,7 +202,12 @@ async fn complete_batch(
             results[index] = repeated(tx, &entry.settle).await?;
         }
     }
-    let corrections = weigh_corrections(tx, &weighed, now).await?;
+    let said = weighed.iter().map(|(item, entry)| Said {
+        item: *item,
+        fields: entry.fields.as_deref().unwrap_or_default(),
+        job: Some((entry.settle.lane, entry.settle.seq)),
+    });
+    let corrections = weigh_corrections(tx, &said.collect::<Vec<_>>(), now).await?;
     to_review.sort_by_key(|(index, ..)| *index);
     let to_review: Vec<_> = to_review
         .into_iter()
@@ -255,53 +260,4 @@ async fn repeated(tx: &mut Tx, settle: &Settle) -> Result<Refused<Completed>> {
             repeated: true,
         })
         .ok_or(Refusal::LeaseLost))
-}
-
-/// What the machine says of fields that a person has corrected (rule V11): where the field is locked the person's value stays, and what
-/// the machine says is noted; where it was unlocked the machine's takes its place. The corrections that stand.
-async fn weigh_corrections(
-    tx: &mut Tx,
-    completed: &[(ItemId, &CompleteEntry)],
-    now: Timestamp,
-) -> Result<Vec<(ItemId, Correction)>> {
-    if completed.is_empty() {
-        return Ok(Vec::new());
-    }
-    let items: Vec<_> = completed.iter().map(|(item, _)| *item).collect();
-    let mut standing = Vec::new();
-    for (item, correction) in correction::of_items(tx, &items).await? {
-        let said = completed.iter().find(|(other, _)| *other == item);
-        let field = said.and_then(|(_, entry)| {
-            let mut fields = entry.fields.iter().flatten();
-            fields.find(|field| field.name == correction.name)
-        });
-        if let (Some((_, entry)), Some(field)) = (said, field) {
-            if !correction.locked {
-                correction::delete(tx, item, &correction.name).await?;
-                continue;
-            }
-            kept_locked(tx, item, &correction, &entry.settle, field, now).await?;
-        }
-        standing.push((item, correction));
-    }
-    Ok(standing)
-}
-
-/// Notes what the machine says of a field that is a person's.
-async fn kept_locked(
-    tx: &mut Tx,
-    item: ItemId,
-    correction: &Correction,
-    settle: &Settle,
-    field: &MachineField,
-    now: Timestamp,
-) -> Result<()> {
-    let owner = collection::by_key(tx, item.collection()).await?;
-    let tenant_id = owner.map(|collection| collection.tenant_id).unwrap_or_default();
-    let mut entry = NewEntry::new(Action::FieldKeptLocked, "docket").of_item(&tenant_id, item);
-    entry.job = Some((settle.lane, settle.seq));
-    entry.field = Some(correction.name.clone());
-    entry.old = Some(correction.value.to_string());
-    entry.new = Some(field.value.to_string());
-    log::append(tx, &entry.with(&json!({ "confidence": field.confidence })), now).await
 }

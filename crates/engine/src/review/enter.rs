@@ -116,7 +116,7 @@ impl Enter {
     }
 }
 
-fn fields_of(text: Option<&str>) -> Result<Vec<MachineField>> {
+pub(crate) fn fields_of(text: Option<&str>) -> Result<Vec<MachineField>> {
     text.map_or(Ok(Vec::new()), |text| {
         serde_json::from_str(text).map_err(|source| Error::Json {
             what: "fields",

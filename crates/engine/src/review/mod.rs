@@ -67,12 +67,17 @@ pub(crate) struct Reviewed {
     pub(crate) notify: Option<NotifyRule>,
 }
 
+/// What operators said of a collection.
+pub(crate) fn settings_of(collection: &Collection) -> Result<Value> {
+    serde_json::from_str(&collection.settings).map_err(|source| Error::Json {
+        what: "a collection's settings",
+        source,
+    })
+}
+
 impl Reviewed {
     pub(crate) fn of(collection: Collection) -> Result<Self> {
-        let settings: Value = serde_json::from_str(&collection.settings).map_err(|source| Error::Json {
-            what: "a collection's settings",
-            source,
-        })?;
+        let settings = settings_of(&collection)?;
         Ok(Self {
             policy: ReviewPolicy::of_settings(&settings)?,
             notify: NotifyRule::of_settings(&settings)?,

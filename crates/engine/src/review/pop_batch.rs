@@ -12,9 +12,10 @@ use docket_store::table::review_content::ReviewContent;
 use docket_store::table::review_pick::Wanted;
 use docket_store::table::reviewer::Standing;
 use docket_store::table::{counter, together};
-use docket_store::{Result, Tx};
+use docket_store::{Backend, Result, Tx};
 
 use super::entry::{ReviewEntry, entries_knowing};
+use super::last_seen::Seen;
 use super::pop::{Empty, EmptyReason, Look, Pop, Popped};
 use super::pop_round::Round;
 use super::reap::put_back;
@@ -39,15 +40,19 @@ impl PopCall {
 
 /// Runs a batch of calls in one transaction.
 pub(crate) async fn pop_calls(kernel: &Arc<Kernel>, calls: Vec<PopCall>) -> Result<Vec<Refused<Look>>> {
-    let likely = kernel.last_seen.likely(&calls);
+    // Only where it saves a way there and back.
+    let likely = match kernel.store.backend() {
+        Backend::Postgres => kernel.last_seen.likely(&calls),
+        Backend::Sqlite => Vec::new(),
+    };
     let params = (calls, likely, kernel.clock.now());
-    let (looks, owners) = kernel
+    let (looks, seen) = kernel
         .store
         .run_batch("review_pop", params, |tx, p| {
             Box::pin(pop_batch(tx, &p.0, &p.1, p.2))
         })
         .await?;
-    kernel.last_seen.note(owners);
+    kernel.last_seen.note(seen);
     Ok(looks)
 }
 
@@ -62,14 +67,14 @@ struct Turn<'a> {
     left: bool,
 }
 
-/// What each call is answered, and how the collections are that they asked for.
+/// What each call is answered, and what was seen.
 async fn pop_batch(
     tx: &mut Tx,
     calls: &[PopCall],
     likely: &[Wanted],
     now: Timestamp,
-) -> Result<(Vec<Refused<Look>>, Vec<Reviewed>)> {
-    let (mut turns, owners, mut round) = admit(tx, calls, likely, now).await?;
+) -> Result<(Vec<Refused<Look>>, Seen)> {
+    let (mut turns, seen, mut round) = admit(tx, calls, likely, now).await?;
     // All that goes back does so before anything is taken, so that no call puts back what another has just taken.
     for turn in open(&mut turns) {
         if let Some(timeout_ms) = turn.call.pop.lock_timeout_ms {
@@ -100,7 +105,7 @@ async fn pop_batch(
             round.write(tx).await?;
         }
     }
-    let mut entries = seen(tx, &turns, round.contents(), now).await?;
+    let mut entries = shown(tx, &turns, round.contents(), now).await?;
     let mut looks = Vec::with_capacity(turns.len());
     for turn in turns {
         looks.push(match turn {
@@ -108,7 +113,7 @@ async fn pop_batch(
             Ok(turn) => Ok(look(tx, &turn, round.standing(turn.call.reviewer()), &mut entries).await?),
         });
     }
-    Ok((looks, owners))
+    Ok((looks, seen))
 }
 
 /// The calls that may take something.
@@ -122,25 +127,22 @@ fn reviewers(calls: &[PopCall]) -> Vec<String> {
     reviewers.into_iter().map(str::to_owned).collect()
 }
 
-/// Whether each call may take anything, of which collection; how those collections are; and a round for those who call.
+/// Whether each call may take anything, of which collection; what was seen; and a round for those who call.
 async fn admit<'a>(
     tx: &mut Tx,
     calls: &'a [PopCall],
     likely: &[Wanted],
     now: Timestamp,
-) -> Result<(Vec<Refused<Turn<'a>>>, Vec<Reviewed>, Round)> {
+) -> Result<(Vec<Refused<Turn<'a>>>, Seen, Round)> {
     let ids: BTreeSet<&str> = calls.iter().map(|call| call.pop.collection.as_str()).collect();
     let ids = ids.into_iter().map(str::to_owned).collect();
     let known = together::known_to_pops(tx, ids, &reviewers(calls), likely).await?;
-    let owners: Vec<Reviewed> = known
-        .collections
-        .into_iter()
-        .map(Reviewed::of)
-        .collect::<Result<_>>()?;
+    let mut owners = HashMap::with_capacity(known.collections.len());
+    for collection in known.collections {
+        owners.insert(collection.id.clone(), Reviewed::of(collection)?);
+    }
     let turn = |call: &'a PopCall| {
-        let found = owners
-            .iter()
-            .find(|owner| owner.collection.id == call.pop.collection.as_str());
+        let found = owners.get(call.pop.collection.as_str());
         let found = found.filter(|owner| call.who.reaches(&owner.collection.tenant_id));
         let owner = found.ok_or_else(|| Refusal::not_found("collection", &call.pop.collection))?;
         Ok(Turn {
@@ -152,11 +154,12 @@ async fn admit<'a>(
         })
     };
     let turns = calls.iter().map(turn).collect();
-    let mut round = Round::new(known.standings, now);
+    let mut round = Round::new(known.standings.clone(), now);
     for (wanted, picked) in likely.iter().zip(known.picked) {
         round.picked(wanted.clone(), picked);
     }
-    Ok((turns, owners, round))
+    let standings = known.standings;
+    Ok((turns, Seen { owners, standings }, round))
 }
 
 /// Why a call gets nothing, whatever there is.
@@ -182,7 +185,7 @@ async fn return_silent(tx: &mut Tx, owner: &Reviewed, now: Timestamp, moment: Ti
 }
 
 /// What was taken, as the reviewers see it.
-async fn seen(
+async fn shown(
     tx: &mut Tx,
     turns: &[Refused<Turn<'_>>],
     known: HashMap<ItemId, ReviewContent>,

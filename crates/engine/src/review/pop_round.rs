@@ -119,7 +119,7 @@ impl Round {
             .insert((wanted.collection, wanted.strategy), Pool { wanted, picked });
     }
 
-    /// What is known of the items that were picked.
+    /// What is known of the items of what was taken.
     pub(super) fn contents(&mut self) -> HashMap<ItemId, ReviewContent> {
         std::mem::take(&mut self.contents)
     }

@@ -235,9 +235,9 @@ async fn put(
             "capacity": reviewer.capacity,
         })
     };
-    let mut entry = NewEntry::new(Action::ReviewerPut, actor.as_str()).with(&json!({ "reviewer": row.id }));
-    entry.old = before.map(|before| shown(before).to_string());
-    entry.new = Some(shown(&row).to_string());
+    let mut entry = NewEntry::new(Action::ReviewerPut, actor.as_str())
+        .changing(before.map(shown).as_ref(), &shown(&row))
+        .with(&json!({ "reviewer": row.id }));
     entry.tenant_id.clone_from(&row.tenant_id);
     log::append(tx, &entry, now).await?;
     Ok(row)

@@ -98,11 +98,11 @@ impl Listener {
     ) -> Result<(), tokio_postgres::Error> {
         let statement = client.prepare("select pg_notify($1, $2)").await?;
         let mut hints = Vec::new();
-        loop {
+        while !self.pool.is_closed() {
             tokio::select! {
                 taken = outgoing.recv_many(&mut hints, usize::MAX) => if taken == 0 { return Ok(()) },
                 () = tokio::time::sleep(Duration::from_secs(5)) => {
-                    // Finds out that the connection broke while there is nothing to tell.
+                    // Finds out that the connection broke, or the store was closed, while there is nothing to tell.
                     client.batch_execute("").await?;
                     continue;
                 }
@@ -112,6 +112,7 @@ impl Listener {
             client.execute(&statement, &[&CHANNEL, &text]).await?;
             tokio::time::sleep(BREATH).await;
         }
+        Ok(())
     }
 }
 

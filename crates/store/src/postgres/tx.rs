@@ -8,8 +8,8 @@
 use std::task::Poll;
 
 use deadpool_postgres::Object;
-use futures_util::future::try_join_all;
-use futures_util::{TryFutureExt as _, poll, try_join};
+use futures_util::future::join_all;
+use futures_util::{TryFutureExt as _, join, poll};
 use tokio_postgres::types::ToSql;
 
 use crate::error::{Error, Result};
@@ -127,8 +127,8 @@ impl PgTx {
             }
             .map_err(Error::postgres("begin"))
         };
-        let earlier = try_join_all(earlier.iter().map(|bound| bound.execute(connection)));
-        let found = try_join_all(asked.iter().map(|bound| bound.query(connection)));
+        let earlier = join_all(earlier.iter().map(|bound| bound.execute(connection)));
+        let found = join_all(asked.iter().map(|bound| bound.query(connection)));
         let touched = async {
             match &last {
                 Some(bound) => bound.execute(connection).await,
@@ -145,8 +145,12 @@ impl PgTx {
                 false => Ok(self.xid),
             }
         };
-        let ((), _, found, touched, xid) = try_join!(begin, earlier, found, touched, xid)?;
-        self.xid = xid;
+        let (begun, earlier, found, touched, xid) = join!(begin, earlier, found, touched, xid);
+        // What fails first is why the rest does.
+        begun?;
+        in_order(earlier)?;
+        let (found, touched) = (in_order(found)?, touched?);
+        self.xid = xid?;
         Ok(Landed { found, touched })
     }
 
@@ -168,7 +172,7 @@ impl PgTx {
             return Ok(Commit::Done);
         }
         let deferred = std::mem::take(&mut self.deferred);
-        match self.commit_with(&deferred).await {
+        match self.commit_with(&deferred).await? {
             Ok(()) => {
                 self.begun = false;
                 Ok(Commit::Done)
@@ -182,23 +186,30 @@ impl PgTx {
         }
     }
 
-    /// Sends these writes and the commit, in one flight. Where a write fails the server answers the commit by rolling back; where one cannot
-    /// even be sent the server would know of no failure, so then the commit is not sent either.
-    async fn commit_with(&self, writes: &[Query]) -> Result<()> {
+    /// Sends these writes and the commit, in one flight; what became of them once all are on their way. Where a write fails the server answers
+    /// the commit by rolling back; where one cannot even be sent the server would know of no failure, so then the commit is not sent either.
+    async fn commit_with(&self, writes: &[Query]) -> Result<Result<()>> {
         let connection = self.connection.as_ref().ok_or(Error::Closed)?;
         let bound = bind(connection, writes).await?;
         let mut sent = Vec::with_capacity(bound.len());
         for write in &bound {
             let mut write = Box::pin(write.execute(connection));
-            // Polled once it is sent, or has failed to be.
+            // Polled once it is sent, or has failed.
             match poll!(&mut write) {
-                Poll::Ready(answered) => drop(answered?),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => {
+                    // One before it may be why.
+                    in_order(join_all(sent).await)?;
+                    return Err(error);
+                }
                 Poll::Pending => sent.push(write),
             }
         }
         let commit = connection.batch_execute("commit");
-        try_join!(try_join_all(sent), commit.map_err(Error::postgres("commit")))?;
-        Ok(())
+        let (written, committed) = join!(join_all(sent), commit);
+        Ok(in_order(written)
+            .map(drop)
+            .and(committed.map_err(Error::postgres("commit"))))
     }
 
     /// Rolls back what was done; a connection that cannot even do that is dropped.
@@ -232,6 +243,11 @@ struct Landed {
     found: Vec<Vec<Row>>,
     /// How many rows the write touched.
     touched: u64,
+}
+
+/// All the answers, or the first of them that is an error.
+fn in_order<T>(answers: Vec<Result<T>>) -> Result<Vec<T>> {
+    answers.into_iter().collect()
 }
 
 async fn bind<'a>(connection: &Object, writes: &'a [Query]) -> Result<Vec<Bound<'a>>> {

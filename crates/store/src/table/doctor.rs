@@ -65,6 +65,17 @@ select r.collection_key, r.id from review r
 where (r.state = 1) <> (r.until_ms is not null) or (r.state = 1 and r.assigned_to is null)
    or (r.state in (2, 3, 4)) <> (r.decided_at_ms is not null) or (r.state = 0 and r.assigned_to is not null)
 order by r.collection_key, r.id limit $1";
+    UNNOTED = split "doctor_unnoted"
+        "select c.id from collection c
+         where c.settings::jsonb -> 'review' ->> 'assignment' = 'auto'
+           and exists (select 1 from review r where r.collection_key = c.collection_key and r.state = 0)
+           and not exists (select 1 from review_unassigned u where u.collection_key = c.collection_key)
+         order by c.id limit $1"
+        "select c.id from collection c
+         where c.settings -> 'review' ->> 'assignment' = 'auto'
+           and exists (select 1 from review r where r.collection_key = c.collection_key and r.state = 0)
+           and not exists (select 1 from review_unassigned u where u.collection_key = c.collection_key)
+         order by c.id limit $1";
     COUNTERS = portable "doctor_counters" "
 select collection_key, status, cast(sum(n) as bigint) from (
   select collection_key, status, value as n from counter
@@ -171,6 +182,12 @@ async fn reviews(tx: &mut Tx) -> Result<Vec<String>> {
         found.push(format!(
             "review {}: its holder, lease and decision do not agree with its state",
             row.review(1)?
+        ));
+    }
+    for mut row in tx.rows(&UNNOTED, params![SHOWN]).await? {
+        found.push(format!(
+            "collection {}: reviews wait to be assigned, and nobody is going to look at them",
+            row.text(0)?
         ));
     }
     Ok(found)

@@ -166,6 +166,13 @@ impl NewEntry {
         self
     }
 
+    /// The same, of what was so before, where it was there, and is so now.
+    #[must_use]
+    pub fn changing(mut self, old: Option<&serde_json::Value>, new: &serde_json::Value) -> Self {
+        (self.old, self.new) = (old.map(ToString::to_string), Some(new.to_string()));
+        self
+    }
+
     /// The same, with this to explain it.
     #[must_use]
     pub fn with(mut self, details: &serde_json::Value) -> Self {

@@ -23,10 +23,12 @@ macro_rules! picked {
             columns!(),
             ", ",
             content_columns!(),
-            ", exists (select 1 from correction c where c.collection_key = r.collection_key and c.item_id = r.item_id), s.reviewers
+            // Not `exists`, for which the planner may read all corrections there are.
+            ", coalesce((select true from correction c
+                         where c.collection_key = r.collection_key and c.item_id = r.item_id limit 1), false), s.reviewers
 from review r
-left join lateral (select * from item i where i.collection_key = r.collection_key and i.id = r.item_id limit 1) i on true
-left join lateral (select * from job j where j.lane_key = i.lane_key and j.seq = i.job_seq limit 1) j on true
+left join item i on i.collection_key = r.collection_key and i.id = r.item_id
+left join job j on j.lane_key = i.lane_key and j.seq = i.job_seq
 cross join lateral (
   select count(*) as n, json_agg(k.reviewer)::text as reviewers from review_skip k
   where k.collection_key = r.collection_key and k.review_id = r.id and k.reviewer = any ($2::text[])) s

@@ -1,8 +1,8 @@
 //! Collections that assign, in which reviews may wait for somebody to become free; and which of those reviews are next.
 //!
 //! No waiting review is forgotten: whoever leaves one waiting writes its collection's row in the same transaction, which locks the row,
-//! and whoever deletes the row has locked it before they look whether one waits. One exception: what enters in the very moment in which
-//! its collection begins to assign has read that it does not, and waits for a pop, or for the next that leaves one waiting.
+//! and whoever deletes the row has locked it before they look whether one waits. What enters in the very moment in which its collection
+//! begins to assign has read that it does not, and writes nothing: so the row of a collection that was changed is kept for some minutes.
 
 use docket_core::Timestamp;
 use docket_core::id::{CollectionKey, ReviewId};
@@ -16,6 +16,8 @@ use crate::value::Value;
 
 /// How many collections are looked at sooner when somebody becomes free; the others wait until they are due.
 const WOKEN_MAX: u64 = 1_000;
+/// For so long after a change of a collection there may be transactions that have read it as it was before; they end sooner.
+const CHANGED_MS: i64 = 180_000;
 /// How many waiting reviews a look goes through to find some that may be given.
 const SCAN_MAX: u64 = 5_000;
 
@@ -39,8 +41,10 @@ order by due_at_ms, collection_key limit 1 for no key update skip locked";
 update review_unassigned set due_at_ms = $2 where collection_key = $1 and due_at_ms >= $3";
     LOCK = portable "unassigned_lock" "
 select collection_key from review_unassigned where collection_key = $1 for update";
-    ANY_PENDING = portable "unassigned_any_pending" "
-select exists (select 1 from review r where r.collection_key = $1 and r.state = 0)";
+    MAY_WAIT = portable "unassigned_may_wait" "
+select exists (select 1 from review r where r.collection_key = $1 and r.state = 0)
+    or exists (select 1 from collection c
+               where c.collection_key = $1 and c.updated_at_ms > c.created_at_ms and c.updated_at_ms > $2)";
     DELETE = portable "unassigned_delete" "delete from review_unassigned where collection_key = $1";
     FIFO_POSTGRES = postgres "unassigned_fifo" "
 select x.id from (
@@ -135,9 +139,10 @@ pub async fn lock(tx: &mut Tx, key: CollectionKey) -> Result<bool> {
     Ok(tx.row_opt(&LOCK, params![key]).await?.is_some())
 }
 
-/// Whether any review of a collection is pending.
-pub async fn any_pending(tx: &mut Tx, key: CollectionKey) -> Result<bool> {
-    tx.row(&ANY_PENDING, params![key]).await?.bool(0)
+/// Whether any review of a collection is pending, or may be about to enter as the collection was before it was changed.
+pub async fn may_wait(tx: &mut Tx, key: CollectionKey, now: Timestamp) -> Result<bool> {
+    let params = params![key, now.plus_ms(-CHANGED_MS)];
+    tx.row(&MAY_WAIT, params).await?.bool(0)
 }
 
 /// Notes when a collection is looked at next, unless somebody wanted it before `taken_until`, the end of the look that is over. The caller

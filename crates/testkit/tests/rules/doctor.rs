@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use docket_engine::{PauseTarget, Release};
 use docket_testkit::{Database, Plain, World, names};
+use serde_json::json;
 
 /// A world in which every count is above zero: jobs leased, delayed, put back, queued, cancelled and completed.
 async fn lively(database: Database) -> World {
@@ -187,12 +188,26 @@ async fn a_pause(world: &World) {
     world.assert_healthy().await;
 }
 
+/// A review that waits to be assigned in a collection that nobody looks at.
+async fn a_note(world: &World) {
+    world.desk("shop", json!({ "assignment": "auto" })).await;
+    world.submit_one("shop", "waits").await;
+    finds(
+        world,
+        "delete from review_unassigned",
+        "insert into review_unassigned select collection_key, tenant_id, 0 from collection where id = 'shop'",
+        &["collection shop: reviews wait"],
+    )
+    .await;
+}
+
 async fn the_doctor_names_each_kind_of_damage(database: Database) {
     let checks = async {
         let world = lively(database).await;
         every_count(&world).await;
         every_row(&world).await;
         a_pause(&world).await;
+        a_note(&world).await;
     };
     let over = tokio::time::timeout(Duration::from_secs(60), checks).await;
     over.expect("the doctor is done within a minute");

@@ -5,7 +5,7 @@
 use docket_core::Refusal;
 use docket_core::field::{Field, MachineField, Region};
 use docket_core::id::ItemId;
-use docket_core::item::{ItemDetails, ItemStatus};
+use docket_core::item::{ItemDetails, ItemStatus, OnConflict};
 use docket_core::pipeline::Pipeline;
 use docket_engine::{ClaimedJob, Complete, Entry, LogPosition, SubmitItem};
 use docket_testkit::{World, on_both};
@@ -142,6 +142,30 @@ on_both! {
             assert_eq!((entry.old.as_deref(), entry.new.as_deref()), (Some(old), Some(new)));
         }
         assert!(kept[0].details.as_deref().unwrap().contains("71"), "how sure the machine was is on record");
+    }
+
+    async fn a_next_version_that_brings_fields_leaves_locked_ones_and_takes_the_place_of_others(world: &World) {
+        world.tenant("acme", 1).await;
+        world.collection("acme", "acme", None).await;
+        let arrives = async |payload: &str, vendor: &str, total: i64| {
+            let details = ItemDetails {
+                external_id: Some("doc".to_owned()),
+                on_conflict: OnConflict::NewVersion,
+                fields: Some(vec![said("vendor", vendor, 60.0), said("total", total, 60.0)]),
+                ..ItemDetails::default()
+            };
+            let item = SubmitItem { payload: json!({ "text": payload }), details };
+            world.submit("acme", vec![item]).await.unwrap().results.remove(0).unwrap().id
+        };
+        let item = arrives("one", "Acne", 1).await;
+        correct(world, item, "vendor", "Acme").await;
+        correct(world, item, "total", "2").await;
+        world.engine.field_unlock(&World::scope("acme"), item, "total").await.unwrap();
+        assert_eq!(arrives("two", "Acne Corp", 3).await, item);
+        let expected = [("vendor", json!("Acme"), true, Some(json!("Acne Corp"))), ("total", json!(3), false, None)];
+        assert_eq!(brief(&fields(world, item).await), expected);
+        let kept = entries(world, item, "field.kept_locked").await;
+        assert_eq!((kept.len(), kept[0].new.as_deref()), (1, Some("\"Acne Corp\"")));
     }
 
     async fn a_correction_can_be_corrected(world: &World) {

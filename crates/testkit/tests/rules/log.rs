@@ -7,7 +7,10 @@ use docket_core::item::OnConflict;
 use docket_core::job::Failure;
 use docket_core::name::StepName;
 use docket_core::pipeline::Pipeline;
-use docket_engine::{Complete, Entry, Fail, LogPosition, PauseTarget, Release, StepDone, SubmitItem};
+use docket_core::tenant::{TenantSettings, Tier, UploadLimit};
+use docket_engine::{
+    CollectionSettings, Complete, Entry, Fail, LogPosition, PauseTarget, Release, StepDone, SubmitItem,
+};
 use docket_testkit::{Database, World, WorldConfig, on_both};
 use serde_json::{Value, json};
 
@@ -171,6 +174,33 @@ on_both! {
         ] {
             let sql = format!("select count(*) from log where action = '{action}' and actor = 'admin:test' and {tenant}");
             assert_eq!(world.number(&sql).await, 1, "{action}");
+        }
+    }
+
+    async fn what_operators_change_is_on_record_with_what_it_was_before(world: &World) {
+        set_up(world).await;
+        let (who, acme) = (World::operator(), docket_testkit::names::tenant("acme"));
+        let tier = Tier { name: "gold".to_owned(), uploads: UploadLimit::PerHour(7), concurrent_jobs: 2 };
+        world.engine.tier_put(&who, tier.clone()).await.unwrap();
+        world.engine.tier_put(&who, Tier { concurrent_jobs: 3, ..tier }).await.unwrap();
+        let tenant = TenantSettings { id: acme.clone(), tier: "gold".to_owned(), uploads: None, concurrent_jobs: None };
+        world.engine.tenant_put(&who, tenant).await.unwrap();
+        world.pipeline("work", Pipeline { max_attempts: 9, ..Pipeline::default() }).await;
+        let collection = CollectionSettings {
+            id: docket_testkit::names::collection("acme"), tenant: acme, pipeline: None, review: true,
+            settings: json!({ "review": { "slaHours": 5 } }),
+        };
+        world.engine.collection_put(&who, collection).await.unwrap();
+        for (action, old, new) in [
+            ("tier.put", r#"%"concurrentJobs":2%"#, r#"%"concurrentJobs":3%"#),
+            ("tenant.put", r#"%"tier":"free"%"#, r#"%"concurrentJobs":3%"tier":"gold"%"#),
+            ("pipeline.put", r#"%"maxAttempts":2%"#, r#"%"maxAttempts":9%"#),
+            ("collection.put", r#"%"pipeline":"work"%"#, r#"%"pipeline":null%"slaHours":5%"#),
+        ] {
+            let changed = format!("select count(*) from log where action = '{action}' and old like '{old}' and new like '{new}'");
+            assert_eq!(world.number(&changed).await, 1, "{action}");
+            let made = format!("select count(*) from log where action = '{action}' and old is null and new is not null");
+            assert!(world.number(&made).await >= 1, "{action}");
         }
     }
 

@@ -111,6 +111,38 @@ on_both! {
         }
     }
 
+    async fn v5_a_pop_goes_by_how_the_collection_is_now(world: &World) {
+        world.desk("acme", json!({ "strategy": "fifo" })).await;
+        five(world).await;
+        let look = async |who: &str| {
+            let popped = popped(world, who, pop(1)).await;
+            give_all_back(world, who, &popped).await;
+            (names_of(&popped).join(" "), popped.empty.map(|empty| empty.reason))
+        };
+        let given = |name: &str| (name.to_owned(), None);
+        let nothing = |reason| (String::new(), Some(reason));
+        for _ in 0..2 {
+            assert_eq!(look("ann").await, given("a"), "the first that came");
+        }
+        // What the server knew of the collection is no longer so.
+        world.review_policy("acme", json!({ "strategy": "deadline" })).await;
+        assert_eq!(look("ann").await, given("d"), "the first that is due");
+        let target = PauseTarget::Collection(names::collection("acme"));
+        let pause = world.engine.pause(&World::operator(), target, "audit").await.unwrap();
+        assert_eq!(look("ann").await, nothing(EmptyReason::Paused));
+        world.engine.resume(&World::operator(), pause).await.unwrap();
+        assert_eq!(look("ann").await, given("d"));
+        world.review_policy("acme", json!({ "strategy": "deadline", "roster": ["bob"] })).await;
+        assert_eq!(look("ann").await, nothing(EmptyReason::NotPermitted));
+        assert_eq!(look("bob").await, given("d"));
+        world.reviewer("bob", true, Some(1)).await;
+        let held = popped(world, "bob", pop(5)).await;
+        assert_eq!(names_of(&held), ["d"], "he may hold one");
+        assert_eq!(look("bob").await, nothing(EmptyReason::NotPermitted));
+        give_all_back(world, "bob", &held).await;
+        assert_eq!(look("bob").await, given("d"));
+    }
+
     async fn v2_an_overdue_review_comes_before_all_fresh_ones_of_its_kind(world: &World) {
         world.desk("acme", json!({ "slaHours": 2 })).await;
         let kind = || ItemDetails { confidence: Some(80.0), line_item_count: Some(5), ..ItemDetails::default() };

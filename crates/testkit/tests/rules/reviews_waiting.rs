@@ -225,6 +225,18 @@ on_both! {
         assert_eq!((notes(world).await, waiting(world).await), (0, vec!["c".to_owned()]), "and one that ends gives out nothing");
     }
 
+    async fn v14_a_collection_that_was_changed_is_looked_at_until_all_that_was_on_its_way_is_there(world: &World) {
+        world.desk("acme", json!({ "strategy": "fifo" })).await;
+        world.reviewer("bob", true, None).await;
+        submit_each(world, &["a"]).await;
+        world.review_policy("acme", json!({ "assignment": "auto", "roster": ["bob"] })).await;
+        assign(world).await;
+        assert_eq!((hands(world).await, notes(world).await), (vec!["a bob".to_owned()], 1), "another may be entering, as it was before");
+        world.pass_ms(180_000);
+        assign(world).await;
+        assert_eq!(notes(world).await, 0);
+    }
+
     async fn v14_a_transaction_assigns_a_bounded_piece(world: &World) {
         desk_of(world, &["ann"], json!({})).await;
         world.submit_many("acme", "doc", 150).await;
