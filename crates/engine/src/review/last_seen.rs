@@ -14,7 +14,7 @@ use super::pop_batch::{PopCall, closed};
 use super::pop_round::queue;
 
 /// More collections or reviewers than this are forgotten, and soon known again.
-const SEEN_MAX: usize = 10_000;
+const SEEN_MAX: usize = 1_000;
 /// More reviews than this are not locked on a guess.
 const GUESSED_MAX: u64 = 64;
 
