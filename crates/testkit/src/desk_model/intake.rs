@@ -128,14 +128,32 @@ impl Model {
         let inputs = inputs_of(entry, self.now);
         let row = &mut self.items[item];
         row.version += 1;
-        row.machine = entry.said.map(read_fields).unwrap_or_default();
         (row.came, row.processed_at) = (inputs, None);
+        self.says(item, entry.said);
         if processed {
-            row.run = Run::Queued;
+            self.items[item].run = Run::Queued;
             self.collections[collection].queue.push(item);
         } else {
-            row.run = Run::Finished;
+            self.items[item].run = Run::Finished;
             self.begin(vec![(item, inputs, entry.said)]);
+        }
+    }
+
+    /// A machine says this of an item: what a person has locked stays, what was unlocked gives way.
+    fn says(&mut self, item: usize, said: Option<Said>) {
+        let forget = self.mutated(Mutation::LocksForgotten);
+        let row = &mut self.items[item];
+        row.machine = said.map(read_fields).unwrap_or_default();
+        for (name, ..) in &row.machine {
+            match row
+                .corrections
+                .get(name)
+                .map(|correction| correction.locked && !forget)
+            {
+                Some(true) => row.story.push("field.kept_locked"),
+                Some(false) => drop(row.corrections.remove(name)),
+                None => {}
+            }
         }
     }
 
@@ -206,22 +224,11 @@ impl Model {
         let jobs: Vec<_> = queue.drain(..limit.min(queue.len())).collect();
         let mut begun = Vec::new();
         for item in &jobs {
-            let (now, forget) = (self.now, self.mutated(Mutation::LocksForgotten));
+            let now = self.now;
+            self.says(*item, Some(said));
             let row = &mut self.items[*item];
             row.run = Run::Finished;
             row.processed_at = Some(now);
-            row.machine = read_fields(said);
-            for (name, ..) in &row.machine {
-                match row
-                    .corrections
-                    .get(name)
-                    .map(|correction| correction.locked && !forget)
-                {
-                    Some(true) => row.story.push("field.kept_locked"),
-                    Some(false) => drop(row.corrections.remove(name)),
-                    None => {}
-                }
-            }
             let inputs = Inputs {
                 lines: more.lines.or(row.came.lines),
                 amount: more.amount.or(row.came.amount),

@@ -157,9 +157,9 @@ impl Model {
         let row = &mut self.items[item];
         row.version += 1;
         row.content = entry.content;
-        row.machine = submitted_fields(entry);
         row.result = None;
         row.story.push("item.versioned");
+        row.says(submitted_fields(entry));
         let job = self.add_job(item, None);
         Taken::Version { item, job }
     }

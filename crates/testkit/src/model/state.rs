@@ -97,6 +97,17 @@ pub struct Item {
     pub gone: bool,
 }
 
+impl Item {
+    /// A machine says this of it: what a person has corrected stays.
+    pub fn says(&mut self, fields: Vec<(String, Value)>) {
+        let kept = fields
+            .iter()
+            .filter(|(name, _)| self.corrected.contains_key(name));
+        self.story.extend(kept.map(|_| "field.kept_locked"));
+        self.machine = fields;
+    }
+}
+
 /// A job.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the names are the domain's")]

@@ -124,9 +124,7 @@ impl Model {
         let row = &mut self.items[item];
         row.result = Some(result.clone());
         if let Some(fields) = fields {
-            row.machine = fields.to_vec();
-            let kept = fields.iter().filter(|(name, _)| row.corrected.contains_key(name));
-            row.story.extend(kept.map(|_| "field.kept_locked"));
+            row.says(fields.to_vec());
         }
         Ok((item, false))
     }
