@@ -2,7 +2,7 @@
 //! exhausted. The engine goes on by itself, loses nothing that it has acknowledged, does nothing twice, and tells callers nothing
 //! but that the database is away.
 //!
-//! Each test has a cluster of its own.
+//! Each test that breaks a server has a cluster of its own.
 
 #![expect(
     clippy::unwrap_used,
@@ -304,6 +304,28 @@ async fn an_outage_longer_than_the_patience_is_told_to_everybody() {
         // What was refused is not there.
         let plain = Plain::of(&database);
         assert_eq!(plain.number("select count(*) from item").await, 1);
+    })
+    .await;
+}
+
+/// Whoever closes an engine is rid of its connections, the one for hints too, although somebody still has the engine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_engine_gives_up_all_its_connections() {
+    within(60, async {
+        let database = Database::postgres().await;
+        let engine = server(&database, |_| {}).await;
+        load::prepare(&engine).await.unwrap();
+        let other = plain_client(database.url.as_deref().unwrap()).await.unwrap();
+        let connected = async || {
+            let count = "select count(*) from pg_stat_activity where datname = current_database() and application_name = 'docket'";
+            other.query_one(count, &[]).await.unwrap().get::<_, i64>(0)
+        };
+        assert!(connected().await > 0);
+        engine.close();
+        while connected().await > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        drop(engine);
     })
     .await;
 }
