@@ -59,7 +59,7 @@ pub(crate) async fn facts(args: &Args, report: &mut Report) -> Result<()> {
         .context("the server cannot be started")?;
     let mut server = Server(child);
     let mut line = String::new();
-    let stdout = server.0.stdout.take().context("it has an output")?;
+    let stdout = server.0.stdout.as_mut().context("it has an output")?;
     BufReader::new(stdout).read_line(&mut line)?;
     let url = line
         .split_whitespace()

@@ -87,8 +87,13 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         true => demo::seed::world(&engine).await,
         false => Ok(Vec::new()),
     };
-    for line in told.iter().chain(demo.as_deref().unwrap_or_default()) {
-        screen.line(line)?;
+    told.extend(demo.as_deref().unwrap_or_default().iter().cloned());
+    if let Err(error) = screen.line(&told.join("\n")) {
+        // Whoever started it may only have wanted to know where it listens.
+        tracing::warn!(
+            error = &*error as &dyn std::error::Error,
+            "nobody reads what the server prints; an admin key that nobody saw is replaced with --new-admin-key"
+        );
     }
     demo.context("the demonstration's world cannot be made")?;
 

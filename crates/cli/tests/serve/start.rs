@@ -1,5 +1,7 @@
 //! `docket serve` from its start until it is ready: keys, configuration, and what stops it from starting.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
@@ -35,6 +37,28 @@ async fn a_server_is_ready_when_it_says_so_and_prints_the_first_key_once_only() 
     assert_ne!(other, key);
     third.good("GET", "/api/v1/keys", &other, None).await;
     third.stop();
+}
+
+#[test]
+fn a_server_whose_output_nobody_reads_serves_all_the_same() {
+    let folder = folder();
+    let mut command = serve_in(folder.path());
+    // Nobody holds the other end of the pipe, so that whatever is printed fails.
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    command.stdout(writer).stderr(Stdio::piped());
+    let mut server = command.spawn().expect("the program can be started");
+    let mut logs = BufReader::new(server.stderr.take().expect("it has a log")).lines();
+    let mut until = |word: &str| {
+        logs.by_ref()
+            .map_while(Result::ok)
+            .any(|line| line.contains(word))
+    };
+    assert!(until("nobody reads what the server prints"));
+    assert!(until("\"serving\""));
+    assert_eq!(server.try_wait().expect("its state"), None, "it goes on");
+    server.kill().expect("it can be stopped");
+    server.wait().expect("it ends");
 }
 
 #[tokio::test]
