@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::Args;
 use crate::report::Report;
 use crate::scenario::{SIMPLE_UPDATE, drain, short};
-use crate::seed::{Seed, fill};
+use crate::seed::{Seed, fill, names};
 use crate::site::{Site, connect};
 use crate::work;
 
@@ -110,9 +110,18 @@ async fn whale(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
         sql.batch_execute("update lane set served = -9000000000000000000 where lane_key = 1")
             .await?;
     }
-    let held = site.engine.claim(work::claim(99, 1, 0)?).await?;
+    // A server that has claimed before would not look for a lane that plain SQL has put first.
+    let other = site
+        .another_engine(args)
+        .await?
+        .context("PostgreSQL has room for another")?;
+    let held = other.claim(work::claim(99, 1, 0)?).await?;
+    anyhow::ensure!(
+        held.iter().any(|job| job.tenant_id == names(1).1),
+        "the whale's one job is held"
+    );
+    other.close();
     drain(args, &site, report, beside, (4, 10), &[SIMPLE_UPDATE, alone]).await?;
-    drop(held);
     site.close().await
 }
 

@@ -45,7 +45,7 @@ async fn fill_postgres(sql: &tokio_postgres::Client, seed: Seed) -> Result<()> {
          select 't' || g, (select pipeline_key from pipeline), g from generate_series(1, {lanes}) g on conflict do nothing;
          insert into lane (lane_key, pipeline_key, lim, served)
          select g, (select pipeline_key from pipeline), {limit}, g - 4611686018427387904
-         from generate_series(1, {lanes}) g on conflict do nothing;
+         from generate_series(1, {lanes}) g where not exists (select 1 from lane l where l.lane_key = g);
          insert into collection (collection_key, id, tenant_id, pipeline_key, lane_key, to_review, settings, created_at_ms,
                                  updated_at_ms)
          select g, 'c' || g, 't' || g, (select pipeline_key from pipeline), g, false, '{{}}', 0, 0

@@ -51,6 +51,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0008_outbox.sql"),
         sqlite: include_str!("../migrations/sqlite/0008_outbox.sql"),
     },
+    Migration {
+        number: 9,
+        postgres: include_str!("../migrations/postgres/0009_lane_versions.sql"),
+        sqlite: include_str!("../migrations/sqlite/0009_lane_versions.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.

@@ -3,8 +3,10 @@
 //! On PostgreSQL its methods wait for the server. On SQLite they never do: the writer thread runs a use case to its end in
 //! one poll. A use case may therefore await nothing but its transaction.
 
+use docket_core::id::PipelineKey;
+
 use crate::error::{Error, Result};
-use crate::postgres::PgTx;
+use crate::postgres::{BOTTOM, PgTx};
 use crate::sqlite::SqliteTx;
 use crate::statement::Statement;
 use crate::value::{Row, Value};
@@ -23,6 +25,28 @@ pub(crate) enum Driver {
 }
 
 impl Tx {
+    /// Where a claim begins to look for lanes that are ready, in the order of their turns.
+    pub(crate) fn look_for_lanes(&mut self, pipeline: PipelineKey) -> i64 {
+        match &mut self.driver {
+            Driver::Postgres(tx) => tx.lanes.look(pipeline),
+            Driver::Sqlite(_) => BOTTOM,
+        }
+    }
+
+    /// The turn of the first lane that the last claim found.
+    pub(crate) fn found_lanes(&mut self, lowest: i64) {
+        if let Driver::Postgres(tx) = &mut self.driver {
+            tx.lanes.found(lowest);
+        }
+    }
+
+    /// A lane may be ready, with this turn: claims have to look there. Of any pipeline where none is named.
+    pub(crate) fn lane_is_ready(&mut self, pipeline: Option<PipelineKey>, turn: i64) {
+        if let Driver::Postgres(tx) = &mut self.driver {
+            tx.lanes.ready(pipeline, turn);
+        }
+    }
+
     /// Runs a query and reads all its rows.
     pub(crate) async fn rows(&mut self, statement: &'static Statement, params: &[Value]) -> Result<Vec<Row>> {
         match &mut self.driver {

@@ -72,21 +72,25 @@ pub async fn reads(client: &Client) -> BTreeMap<String, (i64, i64)> {
     let ended = client.query(others, &[]).await.expect("others can be ended");
     let ended: Vec<i32> = ended.iter().map(|row| row.get(0)).collect();
     let left = "select count(*) from pg_stat_activity where pid = any ($1)";
-    loop {
-        let left = client
-            .query_one(left, &[&ended])
-            .await
-            .expect("they can be counted");
-        if left.get::<_, i64>(0) == 0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
     let clear = "select pg_stat_clear_snapshot()";
-    client
-        .batch_execute(clear)
+    let patience = Duration::from_secs(30);
+    let gone = async {
+        loop {
+            // Whoever is in a transaction sees what it saw first, until it says this.
+            client
+                .batch_execute(clear)
+                .await
+                .expect("what was seen can be forgotten");
+            let left = client.query_one(left, &[&ended]).await;
+            if left.expect("they can be counted").get::<_, i64>(0) == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(patience, gone)
         .await
-        .expect("what was seen can be forgotten");
+        .expect("others end when they are told to");
     let rows = "select t.relname::text, t.seq_scan, t.seq_tup_read + coalesce(sum(i.idx_tup_read), 0)::bigint
                 from pg_stat_user_tables t left join pg_stat_user_indexes i on i.relid = t.relid
                 group by t.relid, t.relname, t.seq_scan, t.seq_tup_read";

@@ -1,7 +1,9 @@
 //! A proxy before PostgreSQL that cuts connections at their commits, before the server has heard of them or after (rule A3).
 //!
-//! It reads the messages of the engine's side only: a commit is the simple query `commit`, as the store sends it.
+//! It reads the messages of the engine's side only: a commit is the prepared statement `commit`, as the store sends it, from where
+//! it is bound to the Sync after it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -105,9 +107,9 @@ async fn pass_back(
     let mut buffer = vec![0; 64 << 10];
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
         if mute.load(Ordering::SeqCst) {
-            // Answers of what was sent together with the commit come before its own.
-            let ends = |word: &[u8]| buffer[..n].windows(word.len()).any(|seen| seen == word);
-            if ends(b"COMMIT\0") || ends(b"ROLLBACK\0") {
+            // Answers of what was sent together with the commit come before its own; where one of them failed there is none.
+            let says = |word: &[u8]| buffer[..n].windows(word.len()).any(|seen| seen == word);
+            if says(b"COMMIT\0") || says(b"ROLLBACK\0") || says(b"Z\0\0\0\x05E") {
                 answered.notify_one();
             }
         } else if to.write_all(&buffer[..n]).await.is_err() {
@@ -126,13 +128,21 @@ async fn pass_on(
 ) -> Option<()> {
     // The first message has a length and no type.
     let mut kind = None;
+    let mut commits = HashSet::new();
+    let mut cut = None;
     loop {
         let length = from.read_u32().await.ok()?;
         let mut body = vec![0; length as usize - 4];
         from.read_exact(&mut body).await.ok()?;
-        let cut = (kind == Some(b'Q') && body == *b"commit\0")
-            .then(|| mood.cut())
-            .flatten();
+        let mut words = body.split(|byte| *byte == 0);
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        match kind {
+            Some(b'P') if second == b"commit" => {
+                commits.insert(first.to_vec());
+            }
+            Some(b'B') if commits.contains(second) => cut = mood.cut(),
+            _ => {}
+        }
         if cut.is_none() && mood.closed.load(Ordering::SeqCst) {
             return None;
         }
@@ -152,7 +162,7 @@ async fn pass_on(
         message.extend(length.to_be_bytes());
         message.extend(body);
         to.write_all(&message).await.ok()?;
-        if cut == Some(Cut::After) {
+        if cut == Some(Cut::After) && kind == Some(b'S') {
             // Often the server has answered when the connection breaks, and sometimes it is still at work.
             if mood.cut_after.fetch_add(1, Ordering::SeqCst) % 4 != 3 {
                 answered.notified().await;

@@ -13,6 +13,8 @@ use tokio::sync::mpsc;
 use tokio_postgres::Config;
 
 use super::clock::DatabaseClock;
+use super::dial::Dial;
+use super::floor::Floors;
 use super::listen::Listener;
 use super::tls::{self, Tls};
 use crate::error::{Error, Result, is_transient};
@@ -51,6 +53,7 @@ pub(crate) struct Postgres {
     pub(super) patience: Duration,
     life: Life,
     pub(crate) clock: Arc<DatabaseClock>,
+    pub(super) floors: Arc<Floors>,
 }
 
 impl Postgres {
@@ -61,21 +64,21 @@ impl Postgres {
     ) -> Result<Self> {
         let (url, wanted) = tls::split(&config.url)?;
         let mut parsed = parse(&url)?;
-        parsed.ssl_mode(wanted.mode);
-        let tls = Tls::new(&wanted)?;
+        let dial = Dial::new(&mut parsed, Tls::new(&wanted)?)?;
         let life = Life::default();
         let opened = Self {
-            general: pool(&parsed, OPTIONS, &tls, config.connections, &life)?,
+            general: pool(&parsed, OPTIONS, &dial, config.connections, &life)?,
             hot: pool(
                 &parsed,
                 &format!("{OPTIONS} {HOT_OPTIONS}"),
-                &tls,
+                &dial,
                 config.hot_connections,
                 &life,
             )?,
             patience: config.patience,
             life,
             clock: Arc::default(),
+            floors: Arc::default(),
         };
         let connection = opened.connection(Route::General).await?;
         crate::migrate::postgres(&connection).await?;
@@ -83,7 +86,8 @@ impl Postgres {
         opened.clock.measure(&opened.general).await?;
         opened.clock.keep_measuring(opened.general.clone());
         let listening = with_options(&parsed, OPTIONS);
-        Listener::start(listening, tls, opened.general.clone(), hints, outgoing);
+        let floors = Arc::clone(&opened.floors);
+        Listener::start((listening, dial), opened.general.clone(), floors, hints, outgoing);
         Ok(opened)
     }
 
@@ -132,11 +136,11 @@ pub(crate) fn with_options(config: &Config, options: &str) -> Config {
     config
 }
 
-fn pool(config: &Config, options: &str, tls: &Tls, size: usize, life: &Life) -> Result<Pool> {
+fn pool(config: &Config, options: &str, dial: &Dial, size: usize, life: &Life) -> Result<Pool> {
     let manager_config = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
-    let manager = Manager::from_config(with_options(config, options), tls.clone(), manager_config);
+    let manager = Manager::from_connect(with_options(config, options), dial.clone(), manager_config);
     let life = Arc::clone(life);
     let note_life = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let life = Arc::clone(&life);

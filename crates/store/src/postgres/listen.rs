@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
@@ -11,7 +12,8 @@ use docket_core::random::{Random as _, SystemRandom};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, Config};
 
-use super::tls::Tls;
+use super::dial::Dial;
+use super::floor::{BOTTOM, Floors};
 use crate::hint::{Gate, Hint, Hints};
 
 const CHANNEL: &str = "docket_hint";
@@ -30,20 +32,28 @@ const REVIEW: &str = "r";
 /// Connects this server's hints with the others'.
 pub(crate) struct Listener {
     config: Config,
-    tls: Tls,
+    dial: Dial,
     /// Is closed with the store.
     pool: Pool,
+    floors: Arc<Floors>,
     gate: Gate,
     name: String,
 }
 
 impl Listener {
     /// Starts listening and telling; ends when the store is closed or its hints are gone.
-    pub(crate) fn start(config: Config, tls: Tls, pool: Pool, hints: &Hints, outgoing: mpsc::Receiver<Hint>) {
+    pub(crate) fn start(
+        (config, dial): (Config, Dial),
+        pool: Pool,
+        floors: Arc<Floors>,
+        hints: &Hints,
+        outgoing: mpsc::Receiver<Hint>,
+    ) {
         let listener = Self {
             config,
-            tls,
+            dial,
             pool,
+            floors,
             gate: hints.gate(),
             name: format!("{:016x}", SystemRandom.next_u64()),
         };
@@ -67,12 +77,12 @@ impl Listener {
 
     /// Serves one connection until it breaks (an error) or nobody sends hints any more.
     async fn serve(&self, outgoing: &mut mpsc::Receiver<Hint>) -> Result<(), tokio_postgres::Error> {
-        let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
-        let (gate, own) = (self.gate.clone(), self.name.clone());
+        let (client, mut connection) = self.dial.dial(&self.config).await?;
+        let (gate, floors, own) = (self.gate.clone(), Arc::clone(&self.floors), self.name.clone());
         let mut incoming = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notice) = message? {
-                    take(&gate, &own, notice.payload());
+                    take(&gate, &floors, &own, notice.payload());
                 }
             }
             Ok::<_, tokio_postgres::Error>(())
@@ -81,6 +91,7 @@ impl Listener {
             .batch_execute(&format!("set synchronous_commit = off; listen {CHANNEL}"))
             .await?;
         // What was told while nobody listened is lost: look at everything once.
+        self.floors.lower(None, BOTTOM);
         self.gate.arrives(Hint::Anything);
         let told = tokio::select! {
             told = self.tell(&client, outgoing) => told,
@@ -97,7 +108,11 @@ impl Listener {
         outgoing: &mut mpsc::Receiver<Hint>,
     ) -> Result<(), tokio_postgres::Error> {
         let statement = client.prepare("select pg_notify($1, $2)").await?;
-        let mut hints = Vec::new();
+        // What could not be told before is lost, too.
+        let mut hints = vec![Hint::Anything];
+        client
+            .execute(&statement, &[&CHANNEL, &self.text(&mut hints)])
+            .await?;
         while !self.pool.is_closed() {
             tokio::select! {
                 taken = outgoing.recv_many(&mut hints, usize::MAX) => if taken == 0 { return Ok(()) },
@@ -108,11 +123,17 @@ impl Listener {
                 }
             }
             hints.iter().for_each(|hint| self.gate.leaves(*hint));
-            let text = format!("{} {}", self.name, words(hints.drain(..)));
-            client.execute(&statement, &[&CHANNEL, &text]).await?;
+            client
+                .execute(&statement, &[&CHANNEL, &self.text(&mut hints)])
+                .await?;
             tokio::time::sleep(BREATH).await;
         }
         Ok(())
+    }
+
+    /// Hints as the other servers are told of them.
+    fn text(&self, hints: &mut Vec<Hint>) -> String {
+        format!("{} {}", self.name, words(hints.drain(..)))
     }
 }
 
@@ -155,18 +176,25 @@ fn named_hint(word: &str) -> Option<Hint> {
     }
 }
 
-fn take(gate: &Gate, own: &str, text: &str) {
+fn take(gate: &Gate, floors: &Floors, own: &str, text: &str) {
     let mut words = text.split(' ');
     if words.next() == Some(own) {
         return;
     }
     for word in words {
-        gate.arrives(match word {
+        let hint = match word {
             LOGGED => Hint::Logged,
             FOLLOWING => Hint::Following,
             DELIVERY => Hint::Delivery,
             word => named_hint(word).unwrap_or(Hint::Anything),
-        });
+        };
+        // Where its lanes are ready, the other server has not said.
+        match hint {
+            Hint::Ready(pipeline) => floors.lower(Some(pipeline), BOTTOM),
+            Hint::Anything => floors.lower(None, BOTTOM),
+            Hint::Review(_) | Hint::Delivery | Hint::Logged | Hint::Following => {}
+        }
+        gate.arrives(hint);
     }
 }
 
@@ -195,8 +223,9 @@ mod tests {
     fn a_server_takes_the_others_hints_and_not_its_own() {
         let (hints, _outgoing) = Hints::new();
         let (gate, mut heard) = (hints.gate(), hints.subscribe());
-        take(&gate, "me", "me 7");
-        take(&gate, "me", "you log 8 r9 follow *");
+        let floors = Floors::default();
+        take(&gate, &floors, "me", "me 7");
+        take(&gate, &floors, "me", "you log 8 r9 follow *");
         assert_eq!(heard.try_recv().unwrap(), Hint::Ready(PipelineKey(8)));
         assert_eq!(heard.try_recv().unwrap(), Hint::Review(CollectionKey(9)));
         assert_eq!(heard.try_recv().unwrap(), Hint::Anything);
@@ -208,7 +237,7 @@ mod tests {
         let gate = hints.gate();
         hints.logged();
         assert!(outgoing.try_recv().is_err(), "nobody follows");
-        take(&gate, "me", "you follow");
+        take(&gate, &Floors::default(), "me", "you follow");
         (0..5).for_each(|_| hints.logged());
         assert_eq!(outgoing.try_recv(), Ok(Hint::Logged));
         assert!(outgoing.try_recv().is_err(), "one stands for all");

@@ -1,5 +1,6 @@
 //! Running an operation on PostgreSQL: begin, retry, commit, and find out when the answer to a commit is lost.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use docket_core::random::{Random as _, SystemRandom};
@@ -7,6 +8,7 @@ use tokio_postgres::error::SqlState;
 
 use super::PgTx;
 use super::connect::{LIFE, Postgres, Route};
+use super::floor::BOTTOM;
 use super::tx::{Commit, Mode};
 use crate::error::{Error, Result};
 use crate::store::Operation;
@@ -69,7 +71,7 @@ impl Postgres {
         let connection = self.connection(route).await?;
         let life = self.life();
         let mut tx = Tx {
-            driver: Driver::Postgres(PgTx::new(connection, mode)),
+            driver: Driver::Postgres(PgTx::new(connection, mode, Arc::clone(&self.floors))),
         };
         let outcome = operation(&mut tx, params).await;
         let Driver::Postgres(tx) = tx.driver else {
@@ -82,7 +84,12 @@ impl Postgres {
             }
             Ok(output) => match tx.commit().await? {
                 Commit::Done => Ok(Some(output)),
-                Commit::Unknown { xid } => Ok(self.was_committed(name, xid, life).await?.then_some(output)),
+                Commit::Unknown { xid } => {
+                    let committed = self.was_committed(name, xid, life).await;
+                    // What it made ready, if it did, is known to nobody.
+                    self.floors.lower(None, BOTTOM);
+                    Ok(committed?.then_some(output))
+                }
             },
         }
     }

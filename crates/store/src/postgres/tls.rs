@@ -5,6 +5,7 @@
 //! authorities are those of `sslrootcert=FILE`, else the system's; with a file `require` looks at them too, as libpq does.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,12 +17,16 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_t
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
 
+use super::flight::Flights;
 use crate::error::{Error, Result};
+
+/// A message of eight bytes: its length, and what no version of the protocol is called.
+const ASK_FOR_TLS: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// Whom a connection is made to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +88,12 @@ fn path(value: &str) -> Result<PathBuf> {
         .map_err(|_| Error::Open("sslrootcert is no path".to_owned()))
 }
 
-/// Makes connections safe.
+/// Makes connections safe, where that is wanted.
 #[derive(Clone)]
-pub(super) struct Tls(TlsConnector);
+pub(super) struct Tls {
+    connector: TlsConnector,
+    mode: SslMode,
+}
 
 impl Tls {
     pub(super) fn new(wanted: &Wanted) -> Result<Self> {
@@ -112,7 +120,10 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
-        Ok(Self(TlsConnector::from(Arc::new(config))))
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+            mode: wanted.mode,
+        })
     }
 }
 
@@ -199,79 +210,109 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+impl Tls {
+    /// No handshake: over a Unix socket nobody is asked for one.
+    pub(super) fn none(&self) -> Connect {
+        let (connector, mode) = (self.connector.clone(), SslMode::Disable);
+        Connect {
+            tls: Self { connector, mode },
+            name: ServerName::IpAddress(Ipv4Addr::LOCALHOST.into()),
+        }
+    }
+}
+
 impl<S> MakeTlsConnect<S> for Tls
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Stream<S>;
+    type Stream = Flights<Stream<S>>;
     type TlsConnect = Connect;
     type Error = rustls::pki_types::InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, domain: &str) -> Result<Connect, Self::Error> {
-        // A Unix socket has no name, and the server offers no TLS there; the name is not used.
-        let name = if domain.is_empty() { "localhost" } else { domain };
         Ok(Connect {
-            connector: self.0.clone(),
-            name: ServerName::try_from(name)?.to_owned(),
+            tls: self.clone(),
+            name: ServerName::try_from(domain)?.to_owned(),
         })
     }
 }
 
 /// A handshake to be made.
 pub(super) struct Connect {
-    connector: TlsConnector,
+    tls: Tls,
     name: ServerName<'static>,
+}
+
+impl Connect {
+    async fn stream<S>(self, mut stream: S) -> io::Result<Stream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        if self.tls.mode == SslMode::Disable {
+            return Ok(Stream::Plain(stream));
+        }
+        stream.write_all(&ASK_FOR_TLS).await?;
+        match stream.read_u8().await? {
+            b'S' => {
+                let safe = self.tls.connector.connect(self.name, stream).await?;
+                Ok(Stream::Safe(Box::new(safe)))
+            }
+            _ if self.tls.mode == SslMode::Prefer => Ok(Stream::Plain(stream)),
+            _ => Err(io::Error::other(
+                "the server does not offer TLS, and sslmode requires it",
+            )),
+        }
+    }
 }
 
 impl<S> TlsConnect<S> for Connect
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Stream<S>;
+    type Stream = Flights<Stream<S>>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Stream>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move {
-            self.connector
-                .connect(self.name, stream)
-                .await
-                .map(|tls| Stream(Box::new(tls)))
-        })
+        Box::pin(async move { self.stream(stream).await.map(Flights::new) })
     }
 }
 
-/// A connection that is safe.
-pub(super) struct Stream<S>(Box<tokio_rustls::client::TlsStream<S>>);
+/// A connection, safe or not.
+pub(super) enum Stream<S> {
+    Plain(S),
+    Safe(Box<tokio_rustls::client::TlsStream<S>>),
+}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_read(cx, buf)
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Safe(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0).poll_write(cx, buf)
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Safe(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Safe(stream) => Pin::new(stream).poll_flush(cx),
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_shutdown(cx)
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {
-    fn channel_binding(&self) -> ChannelBinding {
-        // Whoever has to be sure of the server checks its certificate.
-        ChannelBinding::none()
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Safe(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
     }
 }
 

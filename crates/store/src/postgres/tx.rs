@@ -5,6 +5,7 @@
 //! Writes whose answer nobody needs at once wait for the next flight, for on a busy machine the way there and back costs more than
 //! most statements.
 
+use std::sync::Arc;
 use std::task::Poll;
 
 use deadpool_postgres::Object;
@@ -12,6 +13,7 @@ use futures_util::future::join_all;
 use futures_util::{TryFutureExt as _, join, poll};
 use tokio_postgres::types::ToSql;
 
+use super::floor::{Floors, LaneNotes};
 use crate::error::{Error, Result};
 use crate::statement::Statement;
 use crate::value::{Row, Value};
@@ -55,16 +57,19 @@ pub(crate) struct PgTx {
     xid: Option<i64>,
     /// Writes that are sent along with the next statement.
     deferred: Vec<Query>,
+    /// What it finds out of lanes.
+    pub(crate) lanes: Box<LaneNotes>,
 }
 
 impl PgTx {
-    pub(super) const fn new(connection: Object, mode: Mode) -> Self {
+    pub(super) fn new(connection: Object, mode: Mode, floors: Arc<Floors>) -> Self {
         Self {
             connection: Some(connection),
             mode,
             begun: false,
             xid: None,
             deferred: Vec::new(),
+            lanes: Box::new(LaneNotes::new(floors)),
         }
     }
 
@@ -114,16 +119,14 @@ impl PgTx {
             || last.is_some()
             || queries.iter().any(|(statement, _)| statement.may_write());
         let learns = may_write && self.xid.is_none() && matches!(self.mode, Mode::Write);
-        let numbered = connection
-            .prepare_cached(XID)
-            .await
-            .map_err(Error::postgres("xid"))?;
+        let begins = prepare(connection, "begin", self.mode.begin()).await?;
+        let numbered = prepare(connection, "xid", XID).await?;
         let begun = std::mem::replace(&mut self.begun, true);
         // Futures of one connection are sent in the order in which they are first polled: all of this is one flight.
         let begin = async {
             match begun {
                 true => Ok(()),
-                false => connection.batch_execute(self.mode.begin()).await,
+                false => connection.execute(&begins, &[]).await.map(drop),
             }
             .map_err(Error::postgres("begin"))
         };
@@ -175,6 +178,7 @@ impl PgTx {
         match self.commit_with(&deferred).await? {
             Ok(()) => {
                 self.begun = false;
+                self.lanes.hold_true();
                 Ok(Commit::Done)
             }
             Err(error) if error.is_lost() => match self.xid {
@@ -190,6 +194,7 @@ impl PgTx {
     /// the commit by rolling back; where one cannot even be sent the server would know of no failure, so then the commit is not sent either.
     async fn commit_with(&self, writes: &[Query]) -> Result<Result<()>> {
         let connection = self.connection.as_ref().ok_or(Error::Closed)?;
+        let commits = prepare(connection, "commit", "commit").await?;
         let bound = bind(connection, writes).await?;
         let mut sent = Vec::with_capacity(bound.len());
         for write in &bound {
@@ -205,11 +210,11 @@ impl PgTx {
                 Poll::Pending => sent.push(write),
             }
         }
-        let commit = connection.batch_execute("commit");
+        let commit = connection.execute(&commits, &[]);
         let (written, committed) = join!(join_all(sent), commit);
         Ok(in_order(written)
-            .map(drop)
-            .and(committed.map_err(Error::postgres("commit"))))
+            .and(committed.map_err(Error::postgres("commit")))
+            .map(drop))
     }
 
     /// Rolls back what was done; a connection that cannot even do that is dropped.
@@ -250,6 +255,11 @@ fn in_order<T>(answers: Vec<Result<T>>) -> Result<Vec<T>> {
     answers.into_iter().collect()
 }
 
+async fn prepare(connection: &Object, name: &'static str, text: &str) -> Result<tokio_postgres::Statement> {
+    let prepared = connection.prepare_cached(text).await;
+    prepared.map_err(Error::postgres(name))
+}
+
 async fn bind<'a>(connection: &Object, writes: &'a [Query]) -> Result<Vec<Bound<'a>>> {
     let mut bound = Vec::with_capacity(writes.len());
     for (statement, params) in writes {
@@ -273,10 +283,7 @@ impl<'a> Bound<'a> {
             .ok_or_else(|| Error::Open(format!("{name} is not for PostgreSQL")))?;
         Ok(Self {
             name,
-            prepared: connection
-                .prepare_cached(text)
-                .await
-                .map_err(Error::postgres(name))?,
+            prepared: prepare(connection, name, text).await?,
             params: params.iter().map(|value| value as _).collect(),
         })
     }

@@ -5,6 +5,10 @@ use crate::params;
 use crate::tx::Tx;
 
 crate::statements! {
+    LANE_ROWS = portable "doctor_lane_rows" "
+select coalesce(o.lane_key, l.lane_key) as lane_key, coalesce(l.n, 0) from lane_of o
+full join (select lane_key, count(*) as n from lane group by lane_key) l on l.lane_key = o.lane_key
+where o.lane_key is null or l.n is null or l.n <> 1 order by 1 limit $1";
     LANES = portable "doctor_lanes" "
 select l.lane_key, l.active, l.queued, l.waiting, coalesce(h.leased, 0), coalesce(h.front, 0) + coalesce(j.tail, 0),
        coalesce(h.delayed, 0)
@@ -117,6 +121,11 @@ async fn pairs(tx: &mut Tx, statement: &'static crate::statement::Statement) -> 
 /// Everything that differs, each as a sentence.
 pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
     let mut found = Vec::new();
+    for (lane, rows) in pairs(tx, &LANE_ROWS).await? {
+        found.push(format!(
+            "lane {lane}: every lane belongs to one tenant and has one row, but this one has {rows} or belongs to nobody"
+        ));
+    }
     for mut row in tx.rows(&LANES, params![SHOWN]).await? {
         let n: Vec<i64> = (0..7).map(|column| row.int(column)).collect::<Result<_>>()?;
         found.push(format!(

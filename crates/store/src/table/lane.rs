@@ -5,6 +5,7 @@ use docket_core::lane::LaneCounts;
 
 use crate::error::Result;
 use crate::params;
+use crate::postgres::BOTTOM;
 use crate::tx::Tx;
 
 /// Lanes that were never served come before all others, in the order in which they were made.
@@ -133,11 +134,13 @@ pub async fn lock(tx: &mut Tx, lane: LaneKey) -> Result<Option<Lane>> {
 
 /// Sets how many jobs each of a tenant's lanes may run at once.
 pub async fn set_limit(tx: &mut Tx, tenant: &str, limit: u32) -> Result<()> {
+    any_may_be_ready(tx);
     tx.execute(&SET_LIMIT, params![tenant, limit]).await.map(|_| ())
 }
 
 /// The same for all tenants of a tier that have no number of their own.
 pub async fn set_limit_of_tier(tx: &mut Tx, tier: &str, limit: u32) -> Result<()> {
+    any_may_be_ready(tx);
     tx.execute(&SET_LIMIT_OF_TIER, params![tier, limit])
         .await
         .map(|_| ())
@@ -154,6 +157,7 @@ pub async fn ready_of_tenant(tx: &mut Tx, tenant: &str) -> Result<Vec<PipelineKe
 
 /// Sets whether the lanes of a pipeline are held up by a job that waits.
 pub async fn set_strict(tx: &mut Tx, pipeline: PipelineKey, strict: bool) -> Result<()> {
+    any_may_be_ready(tx);
     tx.execute(&SET_STRICT, params![pipeline, strict])
         .await
         .map(|_| ())
@@ -161,6 +165,7 @@ pub async fn set_strict(tx: &mut Tx, pipeline: PipelineKey, strict: bool) -> Res
 
 /// Pauses or resumes a lane.
 pub async fn set_paused(tx: &mut Tx, lane: LaneKey, paused: bool) -> Result<()> {
+    any_may_be_ready(tx);
     tx.execute_one(&SET_PAUSED, params![lane, paused]).await
 }
 
@@ -168,7 +173,15 @@ pub async fn set_paused(tx: &mut Tx, lane: LaneKey, paused: bool) -> Result<()> 
 pub async fn append(tx: &mut Tx, lane: LaneKey) -> Result<(Seq, Option<PipelineKey>)> {
     let mut row = tx.row(&APPEND, params![lane]).await?;
     let (seq, pipeline, ready) = (row.seq(0)?, row.pipeline(1)?, row.bool(2)?);
+    if ready {
+        tx.lane_is_ready(Some(pipeline), BOTTOM);
+    }
     Ok((seq, ready.then_some(pipeline)))
+}
+
+/// Claims look everywhere again.
+fn any_may_be_ready(tx: &mut Tx) {
+    tx.lane_is_ready(None, BOTTOM);
 }
 
 /// Takes one job out of the tail for good.

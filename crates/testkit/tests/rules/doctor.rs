@@ -188,6 +188,17 @@ async fn a_pause(world: &World) {
     world.assert_healthy().await;
 }
 
+/// A lane without its row, and a row without its tenant.
+async fn a_lane(world: &World) {
+    finds(
+        world,
+        "update lane_of set lane_key = lane_key + 1000000 where tenant_id = 'free'",
+        "update lane_of set lane_key = lane_key - 1000000 where tenant_id = 'free'",
+        &["this one has 0 or", "this one has 1 or belongs to nobody"],
+    )
+    .await;
+}
+
 /// A review that waits to be assigned in a collection that nobody looks at.
 async fn a_note(world: &World) {
     world.desk("shop", json!({ "assignment": "auto" })).await;
@@ -207,6 +218,7 @@ async fn the_doctor_names_each_kind_of_damage(database: Database) {
         every_count(&world).await;
         every_row(&world).await;
         a_pause(&world).await;
+        a_lane(&world).await;
         a_note(&world).await;
     };
     let over = tokio::time::timeout(Duration::from_secs(60), checks).await;

@@ -14,6 +14,7 @@ use docket_core::id::PipelineKey;
 use super::super::claim::{ClaimRequest, Claimed, Claims};
 use crate::error::{Error, Result};
 use crate::params;
+use crate::postgres::BOTTOM;
 use crate::tx::Tx;
 use crate::value::{Value, int_of};
 
@@ -22,10 +23,14 @@ crate::statements! {
 with p as materialized (
   select version, lease_ms, to_review from pipeline
   where pipeline_key = $1 and not exists (select 1 from pause where pipeline_key in (0, $1))),
+v as materialized (
+  select ready_key from lane
+  where pipeline_key = $1 and ready_key is not null and ready_key >= $7::bigint
+  order by ready_key limit 1),
 l as materialized (
   select ctid as tid, lane_key, head_seq, least(lim - active, queued) as room, ready_key
   from lane
-  where pipeline_key = $1 and ready_key is not null and exists (select 1 from p)
+  where pipeline_key = $1 and ready_key is not null and ready_key >= (select ready_key from v) and exists (select 1 from p)
   order by ready_key limit $5::bigint for no key update skip locked),
 w as (
   select room, count(*) over () - row_number() over (order by room) + 1 as lanes,
@@ -81,7 +86,8 @@ u as (
 turn as materialized (select nextval('lane_turn') as n where exists (select 1 from c)),
 ul as (
   update lane b
-  set active = b.active + x.n, queued = b.queued - x.n, head_seq = greatest(b.head_seq, x.m + 1), served = x.served
+  set active = b.active + x.n, queued = b.queued - x.n, head_seq = greatest(b.head_seq, x.m + 1),
+      served = greatest(b.served + 1, x.served)
   from (select c.tid, count(*) as n, max(c.seq) as m, max(turn.n) * 65536 + max(c.rank) as served
         from c cross join turn group by c.tid) x
   where b.ctid = x.tid),
@@ -91,7 +97,8 @@ lg as (
          '{\"attempt\":' || retry_count + 1 || '}' from d)
 select d.ord, d.lane_key, d.seq, d.token, d.retry_count, d.until_ms, d.pipeline_version, d.created_at_ms, d.resumed,
        d.item_id, d.item_version, d.collection_id, d.tenant_id, d.external_id, d.payload, d.has_content, d.media_type,
-       d.filename, (select count(*) from u) as held
+       d.filename, (select count(*) from u) as held,
+       (select ready_key from v) as lowest
 from d order by d.ord, d.rank";
     CONTENDED = postgres "claim_contended" "
 select exists (select 1 from lane where pipeline_key = $1 and ready_key is not null)
@@ -112,7 +119,8 @@ pub(in crate::hot) async fn claim(
         .map(|request| request.limit)
         .sum::<u64>()
         .min(CLAIM_MAX);
-    let params = params![
+    let from = tx.look_for_lanes(pipeline);
+    let mut params = params![
         pipeline,
         Value::Texts(
             requests
@@ -129,8 +137,14 @@ pub(in crate::hot) async fn claim(
         Value::Ints(requests.iter().map(|request| request.lease_ms).collect()),
         total,
         now,
-    ];
-    let rows = tx.rows(&CLAIM, params).await?;
+        from,
+    ]
+    .to_vec();
+    let mut rows = tx.rows(&CLAIM, &params).await?;
+    if rows.is_empty() && from > BOTTOM {
+        params[6] = Value::Int(BOTTOM);
+        rows = tx.rows(&CLAIM, &params).await?;
+    }
     if rows.is_empty() {
         let contended = tx.row(&CONTENDED, params![pipeline]).await?.bool(0)?;
         return Ok(Claims {
@@ -139,6 +153,10 @@ pub(in crate::hot) async fn claim(
         });
     }
     let found = rows.len() as u64;
+    if let Some(row) = rows.first_mut() {
+        let lowest = row.int(19)?;
+        tx.found_lanes(lowest);
+    }
     let jobs = rows
         .into_iter()
         .map(|mut row| {

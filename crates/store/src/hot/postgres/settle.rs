@@ -47,15 +47,19 @@ u as (
   where j.lane_key = d.lane_key and j.seq = d.seq
   returning d.ord, d.lane_key, d.seq, j.item_id, j.collection_key, d.state, d.to_review, d.action, d.actor, d.worker,
             d.details, d.held_count, d.started_at_ms),
-ul as (
-  update lane b
-  set active = b.active - x.a, queued = b.queued + x.q, waiting = b.waiting + x.w
+x as materialized (
+  select y.*, v.served
   from (select lane_key, count(*) filter (where from_kind = 1) as a,
                count(*) filter (where to_kind = 3) - count(*) filter (where from_kind = 3) as q,
                count(*) filter (where to_kind = 2) - count(*) filter (where from_kind = 2) as w
-        from d group by lane_key order by lane_key) x
-  where b.lane_key = x.lane_key
-  returning b.pipeline_key, b.ready_key is not null as ready),
+        from d group by lane_key order by lane_key) y
+  cross join lateral (select served from lane where lane_key = y.lane_key order by served desc limit 1) v),
+ul as (
+  update lane b
+  set active = b.active - x.a, queued = b.queued + x.q, waiting = b.waiting + x.w
+  from x
+  where b.lane_key = x.lane_key and b.served >= x.served
+  returning b.pipeline_key, b.ready_key),
 lg as (
   insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, details)
   select $19, (select k.tenant_id from collection k where k.collection_key = u.collection_key), u.item_id, u.lane_key, u.seq, u.action, coalesce(u.actor, 'worker:' || u.worker, 'docket'),
@@ -67,9 +71,9 @@ dl as (
          case state when 2 then case when to_review then 'in_review' else 'completed' end
                     when 3 then 'failed' else 'cancelled' end, count(*)
   from u where state <> 0 group by 1, 3)
-select ord, item_id, null::integer, state = 2 and to_review from u
+select ord, item_id, null::integer, state = 2 and to_review, null::bigint from u
 union all
-select null, null, pipeline_key, null from ul where ready group by pipeline_key";
+select null, null, pipeline_key, null, min(ready_key) from ul where ready_key is not null group by pipeline_key";
     COMPLETE = postgres "settle_complete" "
 with c as materialized (
   select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[],
@@ -89,11 +93,15 @@ u as (
   from d
   where j.lane_key = d.lane_key and j.seq = d.seq
   returning d.ord, d.lane_key, d.seq, j.item_id, j.collection_key, d.to_review, d.worker, d.retry_count, d.started_at_ms),
+x as materialized (
+  select y.*, v.served
+  from (select lane_key, count(*) as n from d group by lane_key order by lane_key) y
+  cross join lateral (select served from lane where lane_key = y.lane_key order by served desc limit 1) v),
 ul as (
   update lane b set active = b.active - x.n
-  from (select lane_key, count(*) as n from d group by lane_key order by lane_key) x
-  where b.lane_key = x.lane_key
-  returning b.pipeline_key, b.ready_key is not null as ready),
+  from x
+  where b.lane_key = x.lane_key and b.served >= x.served
+  returning b.pipeline_key, b.ready_key),
 lg as (
   insert into log (at_ms, tenant_id, item_id, lane_key, seq, action, actor, details)
   select $9, (select k.tenant_id from collection k where k.collection_key = u.collection_key), u.item_id, u.lane_key, u.seq,
@@ -104,9 +112,9 @@ dl as (
   insert into delta (collection_key, from_status, to_status, n)
   select collection_key, 'queued', case when to_review then 'in_review' else 'completed' end, count(*)
   from u group by 1, 3)
-select ord, item_id, null::integer, to_review from u
+select ord, item_id, null::integer, to_review, null::bigint from u
 union all
-select null, null, pipeline_key, null from ul where ready group by pipeline_key";
+select null, null, pipeline_key, null, min(ready_key) from ul where ready_key is not null group by pipeline_key";
 }
 
 pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timestamp) -> Result<Settlement> {
@@ -123,7 +131,11 @@ pub(in crate::hot) async fn settle(tx: &mut Tx, entries: &[Settle], now: Timesta
                 item: row.item(1)?,
                 to_review: row.bool(3)?,
             }),
-            None => settlement.ready.push(row.pipeline(2)?),
+            None => {
+                let (pipeline, turn) = (row.pipeline(2)?, row.int(4)?);
+                tx.lane_is_ready(Some(pipeline), turn);
+                settlement.ready.push(pipeline);
+            }
         }
     }
     Ok(settlement)

@@ -18,7 +18,9 @@ crate::statements! {
     SUBMIT = postgres "submit" "
 with lk as materialized (
   select array_agg(next_seq order by lane_key) as bases
-  from (select lane_key, next_seq from lane where lane_key = any($1::bigint[]) order by lane_key for no key update) l),
+  from (select k.lane_key, l.next_seq
+        from (select lane_key from unnest($1::bigint[]) as k (lane_key) order by lane_key) k cross join lateral (
+          select next_seq from lane where lane_key = k.lane_key order by served desc limit 1 for no key update) l) l),
 n as materialized (
   select i.*, lk.bases[i.lane_rank] + i.k as job_seq
   from unnest($3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::bytea[], $10::bytea[],
@@ -38,15 +40,19 @@ ins as (
   from n
   on conflict do nothing
   returning collection_key, id, lane_key, job_seq, to_review, submitted_by),
-ul as (
-  update lane b set next_seq = b.next_seq + x.given, queued = b.queued + x.used
+x as materialized (
+  select y.*, v.served
   from (select lane_key, sum(given)::bigint as given, sum(used)::bigint as used
         from (select lane_key, given, 0 as used from unnest($1::bigint[], $2::bigint[]) as g (lane_key, given)
               union all
               select lane_key, 0, 1 from ins where lane_key is not null) y
-        group by lane_key order by lane_key) x
-  where b.lane_key = x.lane_key
-  returning b.pipeline_key, b.ready_key is not null as ready),
+        group by lane_key order by lane_key) y
+  cross join lateral (select served from lane where lane_key = y.lane_key order by served desc limit 1) v),
+ul as (
+  update lane b set next_seq = b.next_seq + x.given, queued = b.queued + x.used
+  from x
+  where b.lane_key = x.lane_key and b.served >= x.served
+  returning b.pipeline_key, b.ready_key),
 hl as (
   insert into hole (lane_key, seq)
   select lane_key, job_seq
@@ -65,9 +71,9 @@ dl as (
   select collection_key,
          case when lane_key is not null then 'queued' when to_review then 'in_review' else 'completed' end, count(*)
   from ins group by 1, 2)
-select id, job_seq, null::integer from ins
+select id, job_seq, null::integer, null::bigint from ins
 union all
-select null, null, pipeline_key from ul where ready group by pipeline_key";
+select null, null, pipeline_key, min(ready_key) from ul where ready_key is not null group by pipeline_key";
 }
 
 pub(in crate::hot) async fn submit(tx: &mut Tx, items: &[NewItem], now: Timestamp) -> Result<Submission> {
@@ -130,7 +136,11 @@ pub(in crate::hot) async fn submit(tx: &mut Tx, items: &[NewItem], now: Timestam
     for mut row in tx.rows(&SUBMIT, params).await? {
         match row.opt_item(0)? {
             Some(item) => submission.inserted.push((item, row.opt_seq(1)?)),
-            None => submission.ready.push(row.pipeline(2)?),
+            None => {
+                let (pipeline, turn) = (row.pipeline(2)?, row.int(3)?);
+                tx.lane_is_ready(Some(pipeline), turn);
+                submission.ready.push(pipeline);
+            }
         }
     }
     Ok(submission)

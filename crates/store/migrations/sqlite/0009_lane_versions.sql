@@ -1,0 +1,1 @@
+-- Nothing: here a row has one version, and readers of older ones cost the writer nothing.
