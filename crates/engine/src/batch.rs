@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use docket_core::Refused;
 use docket_core::notification::DeliveryState;
-use docket_store::Coalescer;
+use docket_store::{Backend, Coalescer, Turns, Weight};
 
 use crate::engine::Kernel;
 use crate::intake::group::submit_calls;
@@ -33,59 +33,58 @@ pub(crate) struct Batches {
 impl Batches {
     pub(crate) fn start(kernel: &Arc<Kernel>) -> Self {
         let runners = kernel.config.runners;
+        let turns = match kernel.store.backend() {
+            Backend::Postgres => Turns::one_at_a_time(),
+            Backend::Sqlite => Turns::any(),
+        };
         macro_rules! coalesce {
             ($name:literal, $runners:expr, $weigh:expr, $run:ident) => {{
                 let kernel = Arc::clone(kernel);
-                Coalescer::start($name, $runners, $weigh, move |calls| {
+                Coalescer::start($name, $runners, turns.clone(), $weigh, move |calls| {
                     let kernel = Arc::clone(&kernel);
                     Box::pin(async move { $run(&kernel, calls).await })
                 })
             }};
         }
         Self {
-            submit: coalesce!(
-                "submit",
-                runners,
-                |call: &SubmitCall| call.items.len(),
-                submit_calls
-            ),
+            submit: coalesce!("submit", runners, SubmitCall::weight, submit_calls),
             claim: coalesce!(
                 "claim",
                 runners,
-                |call: &ClaimCall| call.request.limit as usize,
+                |call: &ClaimCall| Weight::of(call.request.limit as usize),
                 claim_calls
             ),
-            complete: coalesce!(
-                "complete",
-                runners,
-                |call: &CompleteCall| call.entries.len(),
-                complete_calls
-            ),
+            complete: coalesce!("complete", runners, CompleteCall::weight, complete_calls),
             heartbeat: coalesce!(
                 "heartbeat",
                 1,
-                |call: &HeartbeatCall| call.beats.len(),
+                |call: &HeartbeatCall| Weight::of(call.beats.len()),
                 heartbeat_calls
             ),
             review_pop: coalesce!(
                 "review_pop",
                 runners,
-                |call: &PopCall| call.pop.limit as usize,
+                |call: &PopCall| Weight::of(call.pop.limit as usize),
                 pop_calls
             ),
             review_commit: coalesce!(
                 "review_commit",
                 runners,
-                |call: &CommitCall| call.decisions.len(),
+                |call: &CommitCall| Weight::of(call.decisions.len()),
                 commit_calls
             ),
             notification_create: coalesce!(
                 "notification_create",
                 runners,
-                |new: &Arc<Prepared>| new.deliveries.len(),
+                |new: &Arc<Prepared>| new.weight(),
                 create_calls
             ),
-            delivery_settle: coalesce!("delivery_settle", runners, |_: &Ended| 1, settle_calls),
+            delivery_settle: coalesce!(
+                "delivery_settle",
+                runners,
+                |_: &Ended| Weight::of(1),
+                settle_calls
+            ),
         }
     }
 }

@@ -3,7 +3,7 @@
 use docket_core::Timestamp;
 use docket_core::content::Digest;
 use docket_core::name::{TEXT_MAX, check_text};
-use docket_store::table::idempotency;
+use docket_store::table::idempotency::{self, Kept};
 use docket_store::{Error, Result, Tx};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,15 +54,23 @@ impl Asked {
 
     /// The answer first given to this key.
     pub(crate) async fn first<T: DeserializeOwned>(&self, tx: &mut Tx) -> Result<Option<Once<T>>> {
-        let Some((digest, text)) = idempotency::get(tx, &self.owner, &self.key).await? else {
-            return Ok(None);
-        };
+        let kept = idempotency::get(tx, &self.owner, &self.key).await?;
+        kept.map(|kept| self.replay(&kept)).transpose()
+    }
+
+    /// What was kept for this key, as the answer that it is.
+    pub(crate) fn replay<T: DeserializeOwned>(&self, (digest, text): &Kept) -> Result<Once<T>> {
         let what = "a kept answer";
-        Ok(Some(Once {
-            answer: serde_json::from_str(&text).map_err(|source| Error::Json { what, source })?,
+        Ok(Once {
+            answer: serde_json::from_str(text).map_err(|source| Error::Json { what, source })?,
             replayed: true,
-            request_differs: digest != self.digest,
-        }))
+            request_differs: *digest != self.digest,
+        })
+    }
+
+    /// Whose key it is, and the key.
+    pub(crate) fn name(&self) -> (String, String) {
+        (self.owner.clone(), self.key.clone())
     }
 
     /// Keeps the answer, for whoever asks again.

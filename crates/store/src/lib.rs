@@ -21,7 +21,7 @@ pub mod table;
 mod tx;
 pub mod value;
 
-pub use coalesce::Coalescer;
+pub use coalesce::{Coalescer, Turns, Weight};
 pub use error::{Error, Result};
 pub use hint::{Hint, Hints};
 pub use migrate::schema_version;

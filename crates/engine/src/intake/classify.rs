@@ -8,7 +8,7 @@ use docket_core::id::{CollectionKey, ItemId, Seq};
 use docket_core::item::{Known, Repeat, repeat_of_external_id};
 use docket_core::limit::Allowance;
 use docket_core::{Refusal, Refused};
-use docket_store::table::item::{self, KnownItem};
+use docket_store::table::item::{self, KnownByContent, KnownByExternal, KnownItem};
 use docket_store::{Result, Tx};
 
 use super::prepare::Prepared;
@@ -26,6 +26,15 @@ pub(crate) enum Class {
 pub(crate) struct KnownItems {
     external: HashMap<(CollectionKey, String), KnownItem>,
     content: HashMap<(CollectionKey, Digest), KnownItem>,
+}
+
+impl From<(KnownByExternal, KnownByContent)> for KnownItems {
+    fn from((external, content): (KnownByExternal, KnownByContent)) -> Self {
+        Self {
+            external: external.into_iter().collect(),
+            content: content.into_iter().collect(),
+        }
+    }
 }
 
 impl KnownItems {

@@ -1,8 +1,11 @@
 //! Idempotency keys of submissions (rule I6): what is asked under a key, and the answer that it got first.
 
+use std::collections::HashMap;
+
 use docket_core::Refused;
 use docket_core::name::CollectionId;
-use docket_store::{Result, Tx};
+use docket_store::Result;
+use docket_store::table::idempotency::Kept;
 
 use super::submit::{CallAnswer, SubmitAnswer, SubmitCall, SubmitItem, SubmittedItem};
 
@@ -16,13 +19,19 @@ pub(crate) fn text_of(collection: &CollectionId, items: &[SubmitItem]) -> String
     text
 }
 
-/// The first answer to this call's key, where there is one.
-pub(crate) async fn replay(tx: &mut Tx, call: &SubmitCall) -> Result<Option<SubmitAnswer>> {
+/// The first answer to this call's key, where one is among those that were kept.
+pub(crate) fn replay(
+    kept: &HashMap<(String, String), Kept>,
+    call: &SubmitCall,
+) -> Result<Option<SubmitAnswer>> {
     let Some(asked) = &call.key else {
         return Ok(None);
     };
-    let first = asked.first::<Vec<Refused<SubmittedItem>>>(tx).await?;
-    Ok(first.map(|first| SubmitAnswer {
+    let Some(kept) = kept.get(&asked.name()) else {
+        return Ok(None);
+    };
+    let first = asked.replay::<Vec<Refused<SubmittedItem>>>(kept)?;
+    Ok(Some(SubmitAnswer {
         results: first.answer,
         replayed: true,
         request_differs: first.request_differs,

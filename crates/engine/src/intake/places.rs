@@ -49,6 +49,11 @@ impl Limits {
         Ok(Self { tenants })
     }
 
+    /// Whether any of the tenants has a limit.
+    pub(crate) fn are_any(&self) -> bool {
+        self.tenants.values().any(|places| places.window.is_some())
+    }
+
     /// What a tenant may still submit; with its own place for an upload that had reserved one.
     pub(crate) fn of(&mut self, tenant: &str, reserved: bool) -> &mut Allowance {
         let places = self.tenants.entry(tenant.to_owned()).or_insert_with(Places::none);

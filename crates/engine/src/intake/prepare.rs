@@ -21,6 +21,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// How much of it is written.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts = [&self.payload, &self.metadata, &self.fields, &self.display_payload];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+
     pub(crate) fn new(content: Content, details: ItemDetails, submitted_by: &str) -> Refused<Self> {
         details.check()?;
         let payload = match &content {

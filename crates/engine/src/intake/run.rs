@@ -6,7 +6,9 @@ use std::sync::Arc;
 use docket_core::id::{CollectionKey, ItemId, JobId, PipelineKey, UploadId};
 use docket_core::tenant::UploadLimit;
 use docket_core::{Refusal, Refused};
-use docket_store::table::collection::{self, Collection};
+use docket_store::table::collection::Collection;
+use docket_store::table::idempotency::Kept;
+use docket_store::table::together::{self, AskedBySubmits};
 use docket_store::table::{item, upload};
 use docket_store::{Error, Result, Tx, hot};
 
@@ -17,6 +19,7 @@ use super::places::Limits;
 use super::prepare::Prepared;
 use super::submit::{CallAnswer, SubmitAnswer, SubmitCall, SubmittedItem};
 use super::version::{Versioned, next_version};
+use crate::once::Asked;
 use crate::review::enter::{Enter, enter};
 
 /// Somebody else may insert the same item at the same moment; so often is looked again.
@@ -30,9 +33,12 @@ pub(super) type Answers = (
 );
 
 pub(super) async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<Answers> {
-    let collections = collections_of(tx, &batch.calls).await?;
+    let known = together::known_to_submits(tx, asked_by(&batch.calls)).await?;
+    let collections = known.collections.into_iter();
+    let collections: HashMap<_, _> = collections.map(|found| (found.id.clone(), found)).collect();
     let mut run = Run {
         batch,
+        known: known.items.map(KnownItems::from),
         answers: vec![None; batch.calls.len()],
         open: Vec::new(),
         repeats: Vec::new(),
@@ -40,22 +46,27 @@ pub(super) async fn submit_batch(tx: &mut Tx, batch: &Arc<Batch>) -> Result<Answ
         ready: BTreeSet::new(),
         pending: BTreeSet::new(),
     };
-    run.admit(tx, &collections).await?;
+    run.admit(tx, &collections, &known.kept).await?;
     run.write(tx).await?;
     run.finish(tx).await?;
     Ok((run.answers, run.ready, run.pending))
 }
 
-async fn collections_of(tx: &mut Tx, calls: &[SubmitCall]) -> Result<HashMap<String, Collection>> {
-    let ids: BTreeSet<_> = calls
-        .iter()
-        .map(|call| call.collection.as_str().to_owned())
-        .collect();
-    let found = collection::get_many(tx, ids.into_iter().collect()).await?;
-    Ok(found
-        .into_iter()
-        .map(|collection| (collection.id.clone(), collection))
-        .collect())
+/// What has to be known of these calls.
+fn asked_by(calls: &[SubmitCall]) -> AskedBySubmits {
+    let mut asked = AskedBySubmits::default();
+    let collections: BTreeSet<_> = calls.iter().map(|call| call.collection.as_str()).collect();
+    asked.collections = collections.into_iter().map(str::to_owned).collect();
+    for call in calls {
+        asked.keys.extend(call.key.as_ref().map(Asked::name));
+        let collection = || call.collection.as_str().to_owned();
+        for entry in call.items.iter().flatten() {
+            let (external, content) = (entry.details.external_id.clone(), entry.content_key);
+            asked.external.extend(external.map(|id| (collection(), id)));
+            asked.content.extend(content.map(|key| (collection(), key)));
+        }
+    }
+    asked
 }
 
 /// One call that is really to be carried out.
@@ -69,6 +80,8 @@ struct Open {
 /// A batch being carried out.
 struct Run<'a> {
     batch: &'a Batch,
+    /// The items that its entries may repeat, where they were asked for already.
+    known: Option<KnownItems>,
     answers: Vec<Option<CallAnswer>>,
     open: Vec<Open>,
     /// Calls whose key an earlier call of the batch has, with that call.
@@ -81,7 +94,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Answers the calls that need no work and notes the others.
-    async fn admit(&mut self, tx: &mut Tx, collections: &HashMap<String, Collection>) -> Result<()> {
+    async fn admit(
+        &mut self,
+        tx: &mut Tx,
+        collections: &HashMap<String, Collection>,
+        kept: &HashMap<(String, String), Kept>,
+    ) -> Result<()> {
         for (index, call) in self.batch.calls.iter().enumerate() {
             let id = call.collection.as_str();
             let own = collections
@@ -95,7 +113,7 @@ impl Run<'_> {
                 self.repeats.push((index, first));
                 continue;
             }
-            if let Some(replay) = keys::replay(tx, call).await? {
+            if let Some(replay) = keys::replay(kept, call)? {
                 self.give_up(tx, call).await?;
                 self.answers[index] = Some(Ok(replay));
                 continue;
@@ -171,6 +189,10 @@ impl Run<'_> {
             (collection.tenant_id.as_str(), collection.uploads, open.reserved)
         });
         let mut limits = Limits::lock(tx, calls, self.batch.now).await?;
+        if limits.are_any() {
+            // Whoever had the lock before may have submitted the same: what repeats that is no submission too many.
+            self.known = None;
+        }
         let mut left: Vec<(usize, usize)> = Vec::new();
         for (open, entry) in self.open.iter().enumerate() {
             for (index, item) in self.batch.calls[entry.call].items.iter().enumerate() {
@@ -207,12 +229,17 @@ impl Run<'_> {
         entries: &[(usize, usize)],
         limits: &mut Limits,
     ) -> Result<Vec<(usize, usize)>> {
-        let wanted: Vec<_> = entries
-            .iter()
-            .filter_map(|(open, index)| self.prepared(*open, *index))
-            .map(|(_, collection, prepared)| (collection.key, prepared))
-            .collect();
-        let mut known = KnownItems::look_up(tx, &wanted).await?;
+        let mut known = match self.known.take() {
+            Some(known) => known,
+            None => {
+                let wanted: Vec<_> = entries
+                    .iter()
+                    .filter_map(|(open, index)| self.prepared(*open, *index))
+                    .map(|(_, collection, prepared)| (collection.key, prepared))
+                    .collect();
+                KnownItems::look_up(tx, &wanted).await?
+            }
+        };
         let mut classes = Vec::with_capacity(entries.len());
         for (open, index) in entries {
             // Its own place is handed over once.

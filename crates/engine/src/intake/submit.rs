@@ -5,7 +5,7 @@ use docket_core::item::{Content, ItemDetails, check_batch};
 use docket_core::name::CollectionId;
 use docket_core::scope::Scope;
 use docket_core::{Refused, Timestamp};
-use docket_store::Result;
+use docket_store::{Result, Weight};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -70,6 +70,16 @@ pub(crate) struct SubmitCall {
     pub(crate) upload: Option<(UploadId, Timestamp)>,
     /// Whether the items were finished elsewhere: no limit, no pipeline, and a review follows.
     pub(crate) is_finished: bool,
+}
+
+impl SubmitCall {
+    /// What it brings into a batch.
+    pub(crate) fn weight(&self) -> Weight {
+        Weight {
+            entries: self.items.len(),
+            bytes: self.items.iter().flatten().map(Prepared::bytes).sum(),
+        }
+    }
 }
 
 /// What became of a call: its answer, or a refusal of it as a whole.

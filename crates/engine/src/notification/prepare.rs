@@ -9,6 +9,7 @@ use docket_core::notify::{DeliveryToken, Message, OnUnknown, Recipient};
 use docket_core::random::Random;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_notify::Frozen;
+use docket_store::Weight;
 use docket_store::table::delivery::{FrozenRow, NewDelivery, Origin};
 use docket_store::table::notification::Notification;
 use serde_json::json;
@@ -58,6 +59,16 @@ pub(crate) struct Prepared {
     pub(crate) notification: Notification,
     pub(crate) origin: Origin,
     pub(crate) deliveries: Vec<NewDelivery>,
+}
+
+impl Prepared {
+    /// What it brings into a batch.
+    pub(crate) fn weight(&self) -> Weight {
+        Weight {
+            entries: self.deliveries.len(),
+            bytes: self.deliveries.iter().map(|new| new.frozen.body.len()).sum(),
+        }
+    }
 }
 
 /// For whom a notification is made, and when it may first be sent.

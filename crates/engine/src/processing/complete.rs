@@ -15,7 +15,7 @@ use docket_core::random::Random;
 use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::hot::{self, Output, Settle, SettleTo, Settlement};
 use docket_store::table::job;
-use docket_store::{Result, Tx};
+use docket_store::{Result, Tx, Weight};
 use serde_json::Value;
 
 use super::correct::{Said, weigh_corrections};
@@ -75,6 +75,17 @@ pub(crate) struct CompleteEntry {
 #[derive(Clone, Debug)]
 pub(crate) struct CompleteCall {
     pub(crate) entries: Vec<Refused<CompleteEntry>>,
+}
+
+impl CompleteCall {
+    /// What it brings into a batch.
+    pub(crate) fn weight(&self) -> Weight {
+        let outputs = self.entries.iter().flatten().map(|entry| &entry.settle.output);
+        Weight {
+            entries: self.entries.len(),
+            bytes: outputs.map(Output::bytes).sum(),
+        }
+    }
 }
 
 pub(crate) type CompleteResult = Vec<Refused<Completed>>;

@@ -58,6 +58,14 @@ pub struct Output {
     pub total_amount: Option<f64>,
 }
 
+impl Output {
+    /// How much of it is written.
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.result, &self.fields, &self.display_payload];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+}
+
 /// One hold to settle.
 #[derive(Clone, Debug)]
 pub struct Settle {

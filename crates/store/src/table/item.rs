@@ -11,6 +11,7 @@ use docket_core::review::ReviewState;
 use crate::error::Result;
 use crate::hot::NewItem;
 use crate::params;
+use crate::postgres::Query;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value};
 
@@ -71,6 +72,20 @@ from unnest($1::bigint[], $2::bytea[]) as q (collection_key, content_key)
 cross join lateral (
   select i.collection_key, i.content_key, i.id, i.content_hash from item i
   where i.collection_key = q.collection_key and i.content_key = q.content_key limit 1) i";
+    BY_EXTERNAL_IN = postgres "item_by_external_in" "
+select i.collection_key, i.external_id, i.id, i.content_hash
+from unnest($1::text[], $2::text[]) as q (collection_id, external_id)
+cross join lateral (select c.collection_key from collection c where c.id = q.collection_id limit 1) c
+cross join lateral (
+  select i.collection_key, i.external_id, i.id, i.content_hash from item i
+  where i.collection_key = c.collection_key and i.external_id = q.external_id limit 1) i";
+    BY_CONTENT_IN = postgres "item_by_content_in" "
+select i.collection_key, i.content_key, i.id, i.content_hash
+from unnest($1::text[], $2::bytea[]) as q (collection_id, content_key)
+cross join lateral (select c.collection_key from collection c where c.id = q.collection_id limit 1) c
+cross join lateral (
+  select i.collection_key, i.content_key, i.id, i.content_hash from item i
+  where i.collection_key = c.collection_key and i.content_key = q.content_key limit 1) i";
     SET_JOB = portable "item_set_job" "
 update item set lane_key = $3, job_seq = $4, updated_at_ms = $5 where collection_key = $1 and id = $2";
     ARCHIVE = portable "item_archive" "
@@ -257,77 +272,84 @@ pub struct KnownItem {
     pub digest: Digest,
 }
 
-/// The items that have these externalIds.
-pub async fn by_external(
-    tx: &mut Tx,
-    wanted: &[(CollectionKey, String)],
-) -> Result<Vec<((CollectionKey, String), KnownItem)>> {
-    let rows = if let Driver::Postgres(_) = tx.driver {
-        let params = params![
-            Value::Ints(
-                wanted
-                    .iter()
-                    .map(|(collection, _)| Some(i64::from(collection.0)))
-                    .collect()
-            ),
-            Value::Texts(wanted.iter().map(|(_, id)| Some(id.clone())).collect()),
-        ];
-        tx.rows(&BY_EXTERNAL_MANY, params).await?
-    } else {
-        let mut rows = Vec::new();
-        for (collection, id) in wanted {
-            rows.extend(tx.row_opt(&BY_EXTERNAL, params![*collection, id]).await?);
-        }
-        rows
-    };
+/// Items by their externalIds, each in its collection.
+pub type KnownByExternal = Vec<((CollectionKey, String), KnownItem)>;
+/// Items by the contents that identify them, each in its collection.
+pub type KnownByContent = Vec<((CollectionKey, Digest), KnownItem)>;
+
+/// Asks for the items that have these externalIds, by the collections' ids.
+pub(super) fn asking_external(wanted: &[(String, String)]) -> Query {
+    let (collections, external) = wanted.iter().cloned().map(|(c, id)| (Some(c), Some(id))).unzip();
+    (
+        &BY_EXTERNAL_IN,
+        vec![Value::Texts(collections), Value::Texts(external)],
+    )
+}
+
+/// Asks for the items that these contents identify, by the collections' ids.
+pub(super) fn asking_content(wanted: &[(String, Digest)]) -> Query {
+    let bytes = |digest: &Digest| Some(digest.bytes().to_vec());
+    let (collections, content) = wanted
+        .iter()
+        .map(|(c, key)| (Some(c.clone()), bytes(key)))
+        .unzip();
+    (
+        &BY_CONTENT_IN,
+        vec![Value::Texts(collections), Value::Blobs(content)],
+    )
+}
+
+pub(super) fn read_external(rows: Vec<Row>) -> Result<KnownByExternal> {
     rows.into_iter()
-        .map(|mut row| {
-            let known = KnownItem {
-                id: row.item(2)?,
-                digest: row.digest(3)?,
-            };
-            Ok(((row.collection(0)?, row.text(1)?), known))
-        })
+        .map(|mut row| Ok(((row.collection(0)?, row.text(1)?), known(&mut row)?)))
         .collect()
 }
 
-/// The items that these contents identify.
-pub async fn by_content(
-    tx: &mut Tx,
-    wanted: &[(CollectionKey, Digest)],
-) -> Result<Vec<((CollectionKey, Digest), KnownItem)>> {
-    let rows = if let Driver::Postgres(_) = tx.driver {
-        let params = params![
-            Value::Ints(
-                wanted
-                    .iter()
-                    .map(|(collection, _)| Some(i64::from(collection.0)))
-                    .collect()
-            ),
-            Value::Blobs(
-                wanted
-                    .iter()
-                    .map(|(_, digest)| Some(digest.bytes().to_vec()))
-                    .collect()
-            ),
-        ];
-        tx.rows(&BY_CONTENT_MANY, params).await?
-    } else {
-        let mut rows = Vec::new();
-        for (collection, digest) in wanted {
-            rows.extend(tx.row_opt(&BY_CONTENT, params![*collection, *digest]).await?);
-        }
-        rows
-    };
+pub(super) fn read_content(rows: Vec<Row>) -> Result<KnownByContent> {
     rows.into_iter()
-        .map(|mut row| {
-            let known = KnownItem {
-                id: row.item(2)?,
-                digest: row.digest(3)?,
-            };
-            Ok(((row.collection(0)?, row.digest(1)?), known))
-        })
+        .map(|mut row| Ok(((row.collection(0)?, row.digest(1)?), known(&mut row)?)))
         .collect()
+}
+
+fn known(row: &mut Row) -> Result<KnownItem> {
+    Ok(KnownItem {
+        id: row.item(2)?,
+        digest: row.digest(3)?,
+    })
+}
+
+fn keys_of<T>(wanted: &[(CollectionKey, T)]) -> Value {
+    let key = |(collection, _): &(CollectionKey, T)| Some(i64::from(collection.0));
+    Value::Ints(wanted.iter().map(key).collect())
+}
+
+/// The items that have these externalIds.
+pub async fn by_external(tx: &mut Tx, wanted: &[(CollectionKey, String)]) -> Result<KnownByExternal> {
+    if let Driver::Postgres(_) = tx.driver {
+        let external = Value::Texts(wanted.iter().map(|(_, id)| Some(id.clone())).collect());
+        let params = params![keys_of(wanted), external];
+        return read_external(tx.rows(&BY_EXTERNAL_MANY, params).await?);
+    }
+    let mut rows = Vec::new();
+    for (collection, id) in wanted {
+        rows.extend(tx.row_opt(&BY_EXTERNAL, params![*collection, id]).await?);
+    }
+    read_external(rows)
+}
+
+/// The items that these contents identify.
+pub async fn by_content(tx: &mut Tx, wanted: &[(CollectionKey, Digest)]) -> Result<KnownByContent> {
+    if let Driver::Postgres(_) = tx.driver {
+        let content = wanted.iter().map(|(_, digest)| Some(digest.bytes().to_vec()));
+        let content = Value::Blobs(content.collect());
+        let params = params![keys_of(wanted), content];
+        return read_content(tx.rows(&BY_CONTENT_MANY, params).await?);
+    }
+    let mut rows = Vec::new();
+    for (collection, digest) in wanted {
+        rows.extend(tx.row_opt(&BY_CONTENT, params![*collection, *digest]).await?);
+    }
+    read_content(rows)
 }
 
 /// Points an item to its latest job.

@@ -3,17 +3,80 @@
 
 use std::collections::HashMap;
 
+use docket_core::content::Digest;
 use docket_core::field::Correction;
 use docket_core::id::{CollectionKey, ItemId, ReviewId};
 
 use super::collection::{self, Collection};
 use super::correction;
+use super::idempotency::{self, Kept};
+use super::item::{self, KnownByContent, KnownByExternal};
 use super::review::{self, Review};
 use super::review_content::{self, ReviewContent};
 use super::review_pick::{self, Picked, Wanted};
 use super::reviewer::{self, Standing};
 use crate::error::Result;
 use crate::tx::{Driver, Tx};
+
+/// What submissions that ride together ask.
+#[derive(Debug, Default)]
+pub struct AskedBySubmits {
+    /// The ids of their collections.
+    pub collections: Vec<String>,
+    /// Their idempotency keys, each with whose it is.
+    pub keys: Vec<(String, String)>,
+    /// Their externalIds, each with its collection's id.
+    pub external: Vec<(String, String)>,
+    /// The contents that identify items, each with its collection's id.
+    pub content: Vec<(String, Digest)>,
+}
+
+/// What submissions that ride together need to know.
+#[derive(Debug)]
+pub struct KnownToSubmits {
+    /// The collections of these ids, as far as they are there.
+    pub collections: Vec<Collection>,
+    /// What was first answered to their keys.
+    pub kept: HashMap<(String, String), Kept>,
+    /// The items that they may repeat; none where asking later costs no more.
+    pub items: Option<(KnownByExternal, KnownByContent)>,
+}
+
+/// What these submissions need to know before anything is locked.
+pub async fn known_to_submits(tx: &mut Tx, asked: AskedBySubmits) -> Result<KnownToSubmits> {
+    if let Driver::Postgres(tx) = &mut tx.driver {
+        let asked = [
+            Some(collection::with_ids(asked.collections)),
+            (!asked.keys.is_empty()).then(|| idempotency::asking(&asked.keys)),
+            (!asked.external.is_empty()).then(|| item::asking_external(&asked.external)),
+            (!asked.content.is_empty()).then(|| item::asking_content(&asked.content)),
+        ];
+        let is_asked = asked.each_ref().map(Option::is_some);
+        let mut found = tx
+            .rows_of(&asked.into_iter().flatten().collect::<Vec<_>>())
+            .await?;
+        let [collections, kept, external, content] = is_asked.map(|asked| match asked {
+            true => found.next().unwrap_or_default(),
+            false => Vec::new(),
+        });
+        return Ok(KnownToSubmits {
+            collections: collection::read_all(collections)?,
+            kept: idempotency::read_all(kept)?,
+            items: Some((item::read_external(external)?, item::read_content(content)?)),
+        });
+    }
+    let mut kept = HashMap::new();
+    for (owner, key) in asked.keys {
+        if let Some(first) = idempotency::get(tx, &owner, &key).await? {
+            kept.insert((owner, key), first);
+        }
+    }
+    Ok(KnownToSubmits {
+        collections: collection::get_many(tx, asked.collections).await?,
+        kept,
+        items: None,
+    })
+}
 
 /// What pops that ride together need to know.
 #[derive(Debug)]
