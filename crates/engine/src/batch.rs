@@ -67,12 +67,7 @@ impl Batches {
                 |call: &PopCall| Weight::of(call.pop.limit as usize),
                 pop_calls
             ),
-            review_commit: coalesce!(
-                "review_commit",
-                runners,
-                |call: &CommitCall| Weight::of(call.decisions.len()),
-                commit_calls
-            ),
+            review_commit: coalesce!("review_commit", runners, CommitCall::weight, commit_calls),
             notification_create: coalesce!(
                 "notification_create",
                 runners,

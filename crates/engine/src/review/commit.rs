@@ -16,7 +16,7 @@ use docket_store::table::log::NewEntry;
 use docket_store::table::record::{Move, record};
 use docket_store::table::review::{self, Review};
 use docket_store::table::{item, together};
-use docket_store::{Error, Hint, Result, Tx};
+use docket_store::{Error, Hint, Result, Tx, Weight};
 use serde_json::json;
 
 use super::decision::{Decided, Recorded, correct};
@@ -46,6 +46,20 @@ pub struct Decision {
 pub(crate) struct CommitCall {
     who: Reviewing,
     pub(crate) decisions: Vec<Refused<Decision>>,
+}
+
+impl CommitCall {
+    /// What it brings into a batch.
+    pub(crate) fn weight(&self) -> Weight {
+        let bytes = |decision: &Decision| {
+            let values = decision.corrections.iter().map(|c| c.value.to_string().len());
+            decision.reason.as_ref().map_or(0, String::len) + values.sum::<usize>()
+        };
+        Weight {
+            entries: self.decisions.len(),
+            bytes: self.decisions.iter().flatten().map(bytes).sum(),
+        }
+    }
 }
 
 pub(crate) type CommitResult = Vec<Refused<Decided>>;
