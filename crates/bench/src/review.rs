@@ -19,12 +19,25 @@ use crate::scenario::short;
 use crate::site::Site;
 
 pub(crate) const REVIEWERS: usize = 8;
-/// How many reviews each of them takes and decides at once.
-const BATCHES: [u32; 2] = [1, 10];
+/// How many reviewers, how many reviews each of them takes and decides at once, and what latencies are of.
+const SHAPES: [(usize, u32, Timed); 3] = [
+    (REVIEWERS, 1, Timed::Both),
+    (REVIEWERS, 10, Timed::Both),
+    (1, 10, Timed::Pop),
+];
 const STRATEGIES: [Strategy; 3] = [Strategy::Fifo, Strategy::Priority, Strategy::Deadline];
 /// Items of one call while the queue is filled.
 const FILL: u64 = 500;
 pub(crate) const TENANT: &str = "bench";
+
+/// What latencies are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timed {
+    /// A pop and the decisions on what it gave.
+    Both,
+    /// The pop alone.
+    Pop,
+}
 
 /// For each depth and strategy what eight reviewers get done; the deeper queue as a part of the shallow one.
 pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut Report) -> Result<()> {
@@ -41,16 +54,18 @@ pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut 
     let mut filled = 0;
     for (index, depth) in depths.into_iter().enumerate() {
         for strategy in STRATEGIES {
-            for batch in BATCHES {
+            for shape in SHAPES {
                 fill(&site, depth, &mut filled).await?;
                 let name = |depth: u64| {
-                    let strategy = strategy.as_str();
-                    format!(
-                        "{on}: reviews by {strategy}, {} pending, {REVIEWERS}×{batch}",
-                        short(depth)
-                    )
+                    let (strategy, pending) = (strategy.as_str(), short(depth));
+                    let (reviewers, batch, timed) = shape;
+                    let alone = match timed {
+                        Timed::Both => "",
+                        Timed::Pop => ", times of the pop",
+                    };
+                    format!("{on}: reviews by {strategy}, {pending} pending, {reviewers}×{batch}{alone}")
                 };
-                let measured = decide(&site, &name(depth), strategy, batch, args.window()).await?;
+                let measured = decide(&site, &name(depth), strategy, shape, args.window()).await?;
                 let shallow = name(depths[0]);
                 let baselines: &[&str] = if index == 0 { &[] } else { &[&shallow] };
                 report.add(&name(depth), &measured, None, baselines);
@@ -163,24 +178,25 @@ async fn decide(
     site: &Site,
     name: &str,
     strategy: Strategy,
-    batch: u32,
+    (reviewers, batch, timed): (usize, u32, Timed),
     window: Duration,
 ) -> Result<Measured> {
     measure(name, window, |run| {
-        (0..REVIEWERS)
-            .map(|reviewer| decide_one(site.engine.clone(), run.clone(), reviewer, strategy, batch))
-            .collect()
+        let one = |reviewer| {
+            let pop = (strategy, batch, timed);
+            decide_one(site.engine.clone(), run.clone(), reviewer, pop)
+        };
+        (0..reviewers).map(one).collect()
     })
     .await
 }
 
-/// Pops and approves until the time is over or nothing is left; latencies are of both together.
+/// Pops and approves until the time is over or nothing is left.
 async fn decide_one(
     engine: Engine,
     run: Run,
     reviewer: usize,
-    strategy: Strategy,
-    batch: u32,
+    (strategy, batch, timed): (Strategy, u32, Timed),
 ) -> Result<Latencies> {
     let mut latencies = Latencies::new()?;
     let who = Reviewing::of(&scope()?, ReviewerId::new(format!("reviewer-{reviewer}"))?);
@@ -196,6 +212,7 @@ async fn decide_one(
         let popped = engine
             .review_pop(&who, pop.clone(), std::future::pending())
             .await?;
+        let after_pop = began.elapsed();
         if popped.entries.is_empty() {
             run.end();
             break;
@@ -213,7 +230,10 @@ async fn decide_one(
         for result in engine.review_commit(&who, decisions.collect()).await? {
             result.context("a review that was just popped is decided")?;
         }
-        latencies.add(began.elapsed());
+        latencies.add(match timed {
+            Timed::Both => began.elapsed(),
+            Timed::Pop => after_pop,
+        });
         run.add(popped.entries.len());
     }
     Ok(latencies)

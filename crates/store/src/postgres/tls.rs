@@ -259,7 +259,7 @@ impl Connect {
             }
             _ if self.tls.mode == SslMode::Prefer => Ok(Stream::Plain(stream)),
             _ => Err(io::Error::other(
-                "the server does not offer TLS, and sslmode requires it",
+                "the server does not support TLS, and sslmode requires it",
             )),
         }
     }
