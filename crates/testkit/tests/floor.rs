@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::time::Duration;
+
 use docket_engine::{Claim, Complete, Engine};
 use docket_testkit::{Database, World, WorldConfig, names, plan};
 use tokio_postgres::NoTls;
@@ -94,4 +96,27 @@ async fn a_ready_lane_that_was_in_other_hands_is_not_forgotten() {
             world.complete(job.id, job.token).await.unwrap();
         }
     }
+}
+
+#[tokio::test]
+async fn a_claim_that_came_away_empty_beside_another_asks_again() {
+    let world = World::new(Database::postgres().await).await;
+    world.lanes(8, &["a", "b"]).await;
+    for tenant in ["a", "b"] {
+        world.submit_many(tenant, "e", 8).await;
+    }
+    let (client, connection) = tokio_postgres::connect(world.database.url.as_deref().unwrap(), NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let lock =
+        "begin; select 1 from lane join lane_of using (lane_key) where tenant_id = 'b' for update of lane";
+    client.batch_execute(lock).await.unwrap();
+    let let_go = async {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        client.batch_execute("rollback").await.unwrap();
+    };
+    // They ride together, and what is not in other hands is enough for one of them.
+    let (one, other, ()) = tokio::join!(world.claim("w1", 8), world.claim("w2", 8), let_go);
+    assert_eq!((one.len(), other.len()), (8, 8));
 }

@@ -364,11 +364,12 @@ async fn claim_batch(tx: &mut Tx, calls: &[ClaimCall], now: Timestamp) -> Result
             .map(|index| calls[*index].request.clone())
             .collect();
         let claims = hot::claim(tx, pipeline, &requests, now).await?;
-        for index in &indexes {
-            answers[*index].contended = claims.contended;
-        }
         for job in claims.jobs {
             answers[indexes[job.request]].jobs.push(job);
+        }
+        for index in indexes {
+            let answer = &mut answers[index];
+            answer.contended = claims.contended && answer.jobs.is_empty();
         }
     }
     Ok(answers)

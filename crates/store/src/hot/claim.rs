@@ -80,7 +80,7 @@ impl Claimed {
 pub struct Claims {
     /// The jobs that were given out.
     pub jobs: Vec<Claimed>,
-    /// Nothing was given out, though a lane is ready: others were at work on it at this very moment. Ask again.
+    /// Somebody was given nothing, though a lane is ready: others were at work on it at this very moment. Ask again.
     pub contended: bool,
 }
 

@@ -8,6 +8,8 @@
 //! `skip locked` returns the newest version of a lane while its jobs are read under the statement's older snapshot; a lane
 //! that changed in between is dropped by the look-up of its `ctid` in that snapshot, and stays ready for the next claim.
 
+use std::collections::HashSet;
+
 use docket_core::Timestamp;
 use docket_core::id::PipelineKey;
 
@@ -146,10 +148,9 @@ pub(in crate::hot) async fn claim(
         rows = tx.rows(&CLAIM, &params).await?;
     }
     if rows.is_empty() {
-        let contended = tx.row(&CONTENDED, params![pipeline]).await?.bool(0)?;
         return Ok(Claims {
             jobs: Vec::new(),
-            contended,
+            contended: is_contended(tx, pipeline).await?,
         });
     }
     let found = rows.len() as u64;
@@ -172,9 +173,14 @@ pub(in crate::hot) async fn claim(
             let request = row.count(0)? as usize - 1;
             Claimed::read(row, request)
         })
-        .collect::<Result<_>>()?;
-    Ok(Claims {
-        jobs,
-        contended: false,
-    })
+        .collect::<Result<Vec<_>>>()?;
+    // Some may have got all there was, and others nothing although there is more, in other hands at this moment.
+    let served: HashSet<usize> = jobs.iter().map(|job| job.request).collect();
+    let contended = served.len() < requests.len() && is_contended(tx, pipeline).await?;
+    Ok(Claims { jobs, contended })
+}
+
+/// Whether a lane is ready all the same.
+async fn is_contended(tx: &mut Tx, pipeline: PipelineKey) -> Result<bool> {
+    tx.row(&CONTENDED, params![pipeline]).await?.bool(0)
 }
