@@ -53,13 +53,9 @@ async fn sizes(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
         site.start_background().await?;
         sites.push((size, site, Vec::with_capacity(TURNS)));
     }
-    for turn in 0..TURNS {
+    for _ in 0..TURNS {
         for (size, site, measured) in &mut sites {
-            match &site.sql {
-                Some(sql) if size.0 > TURN_JOBS => crate::baseline::settle(sql).await?,
-                _ if turn > 0 => fill(site, seed(*size)).await?,
-                _ => {}
-            }
+            fill(site, seed(*size)).await?;
             measured.push(work::drain_some(site, &name(*size), (4, 50), TURN_JOBS - 500).await?);
         }
     }
@@ -76,7 +72,7 @@ async fn sizes(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
 
 /// The same small lanes, without and with a tenant that has 900k jobs waiting behind its limit.
 async fn whale(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
-    let alone = "postgres: whale absent, 999 lanes, 4×10";
+    let alone = "postgres: whale absent, 1,000 lanes, 4×10";
     let beside = "postgres: whale beside (900k jobs at its limit), 4×10";
     let mut site = Site::postgres(args, cluster).await?;
     fill(
@@ -122,6 +118,7 @@ async fn whale(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
     );
     other.close();
     drain(args, &site, report, beside, (4, 10), &[SIMPLE_UPDATE, alone]).await?;
+    report.times(alone, beside, 1.2);
     site.close().await
 }
 
@@ -152,6 +149,7 @@ async fn finished(args: &Args, cluster: &str, report: &mut Report) -> Result<()>
         crate::baseline::settle(sql).await?;
     }
     drain(args, &site, report, full, (4, 50), &[SIMPLE_UPDATE, fresh]).await?;
+    report.times(fresh, full, 1.2);
     site.close().await
 }
 
@@ -178,6 +176,7 @@ async fn pinned(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
         let load = work::drain(&site, "load while pinned", 4, 10, Duration::from_secs(50));
         load.await?;
         drain(args, &site, report, during, (4, 10), &[SIMPLE_UPDATE, before]).await?;
+        report.rate(during, before, 0.5);
         pin.batch_execute("rollback").await?;
     }
     site.close().await

@@ -26,7 +26,11 @@ pub(crate) async fn figures(args: &Args, mut site: Site, on: &str, report: &mut 
         return site.close().await;
     }
     site.start_background().await?;
-    for (batch, cost_at_most) in [(1, None), (10, Some(40.0)), (100, Some(15.0))] {
+    let shapes: &[_] = match args.quick {
+        true => &[(10, Some(40.0))],
+        false => &[(1, None), (10, Some(40.0)), (100, Some(15.0))],
+    };
+    for (batch, cost_at_most) in shapes.iter().copied() {
         let jobs = if args.quick { 60_000 } else { 200_000 };
         let seed = || Seed {
             lanes: LANES,

@@ -66,6 +66,14 @@ impl Latencies {
     }
 }
 
+/// Says on a terminal what is being done, and for how long.
+pub(crate) fn spinner(what: &str) -> Result<ProgressBar> {
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
+}
+
 /// Runs the tasks for `window` (or until one ends the run) and puts together what they measured.
 pub(crate) async fn measure<F>(
     name: &str,
@@ -75,9 +83,7 @@ pub(crate) async fn measure<F>(
 where
     F: Future<Output = Result<Latencies>> + Send + 'static,
 {
-    let bar = ProgressBar::new_spinner().with_message(name.to_owned());
-    bar.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
-    bar.enable_steady_tick(Duration::from_millis(200));
+    let bar = spinner(name)?;
     let run = Run {
         over: Arc::default(),
         done: Arc::default(),

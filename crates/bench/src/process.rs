@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::Args;
-use crate::report::{Fact, Report};
+use crate::report::{Bar, Fact, Report};
 
 /// After so long nothing of the start is left to do.
 const IDLE_AFTER: Duration = Duration::from_secs(3);
@@ -70,7 +70,7 @@ pub(crate) async fn facts(args: &Args, report: &mut Report) -> Result<()> {
         name: "sqlite: server, from its first start to ready".to_owned(),
         value: began.elapsed().as_secs_f64() * 1000.0,
         unit: "ms",
-        at_most: 1000.0,
+        bar: Bar::AtMost(1000.0),
     });
     tokio::time::sleep(IDLE_AFTER).await;
     if let Some(resident) = resident_mib(server.0.id()) {
@@ -78,7 +78,7 @@ pub(crate) async fn facts(args: &Args, report: &mut Report) -> Result<()> {
             name: "sqlite: server, resident while idle".to_owned(),
             value: resident,
             unit: "MiB",
-            at_most: 60.0,
+            bar: Bar::AtMost(60.0),
         });
     }
     Ok(())

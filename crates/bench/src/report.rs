@@ -24,14 +24,22 @@ pub(crate) struct Figure {
     pub(crate) ratios: BTreeMap<String, f64>,
 }
 
-/// Something that is not counted by the second, with what it may be at the most.
+/// Where a fact's bar is.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Bar {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// Something that has a bar.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Fact {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    pub(crate) at_most: f64,
+    pub(crate) bar: Bar,
 }
 
 impl Fact {
@@ -40,10 +48,14 @@ impl Fact {
             name,
             value,
             unit,
-            at_most,
+            bar,
         } = self;
-        let verdict = if value <= at_most { "within" } else { "MISSES" };
-        format!("{name}: {value:.1} {unit} ({verdict} the bar of {at_most} {unit})")
+        let (holds, bar) = match bar {
+            Bar::AtMost(most) => (value <= most, format!("at most {most}")),
+            Bar::AtLeast(least) => (value >= least, format!("at least {least}")),
+        };
+        let verdict = if holds { "holds" } else { "MISSES" };
+        format!("{name}: {value:.2} {unit} ({verdict} the bar, {bar} {unit})")
     }
 }
 
@@ -86,7 +98,19 @@ impl Report {
                 name: format!("{grown}, its cost beside that of {base}"),
                 value: base_rate / rate,
                 unit: "×",
-                at_most,
+                bar: Bar::AtMost(at_most),
+            });
+        }
+    }
+
+    /// How fast one is beside another.
+    pub(crate) fn rate(&mut self, name: &str, beside: &str, at_least: f64) {
+        if let (Some(rate), Some(base)) = (self.per_second(name), self.per_second(beside)) {
+            self.fact(Fact {
+                name: format!("{name}, beside {beside}"),
+                value: rate / base,
+                unit: "×",
+                bar: Bar::AtLeast(at_least),
             });
         }
     }
@@ -98,24 +122,26 @@ impl Report {
                 name: format!("{name}, what that costs"),
                 value: (1.0 - with / without) * 100.0,
                 unit: "%",
-                at_most,
+                bar: Bar::AtMost(at_most),
             });
         }
     }
 
-    /// How long one figure's calls take beside another's, by their medians.
-    pub(crate) fn wait(&mut self, name: &str, beside: &str, at_most: f64) {
-        let median = |name: &str| {
-            let figure = self.figures.iter().find(|figure| figure.name == name)?;
-            figure.p50_ms
+    /// How long a figure's calls take: half of them, and all but one of a hundred.
+    pub(crate) fn wait(&mut self, name: &str, p50_ms: f64, p99_ms: f64) {
+        let Some(figure) = self.figures.iter().find(|figure| figure.name == name) else {
+            return;
         };
-        if let (Some(took), Some(base)) = (median(name), median(beside)) {
-            self.fact(Fact {
-                name: format!("{name}, its median beside that of {beside}"),
-                value: took / base,
-                unit: "×",
-                at_most,
-            });
+        let told = [("p50", figure.p50_ms, p50_ms), ("p99", figure.p99_ms, p99_ms)];
+        for (what, value, at_most) in told {
+            if let Some(value) = value {
+                self.fact(Fact {
+                    name: format!("{name}, {what}"),
+                    value,
+                    unit: "ms",
+                    bar: Bar::AtMost(at_most),
+                });
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use docket_core::Timestamp;
 use docket_core::id::{CollectionKey, ItemId};
 use docket_core::random::SeededRandom;
 
+use crate::measure::spinner;
 use crate::site::Site;
 
 /// When the first job was submitted; ten more follow every millisecond.
@@ -16,6 +17,7 @@ const CREATED_MS: i64 = 1_790_000_000_000;
 pub(crate) struct Seed {
     pub(crate) lanes: u32,
     pub(crate) limit: u32,
+    /// How many are to wait.
     pub(crate) jobs: u64,
 }
 
@@ -24,14 +26,30 @@ pub(crate) fn names(lane: u32) -> (String, String) {
     (format!("c{lane}"), format!("t{lane}"))
 }
 
-/// Makes the lanes 1 to `seed.lanes` and queues the jobs, dealt out in turn.
+const QUEUED: &str = "select cast(coalesce(sum(queued), 0) as bigint) from lane";
+
+/// Makes the lanes 1 to `seed.lanes` and queues as many jobs as are missing, dealt out in turn.
 pub(crate) async fn fill(site: &Site, seed: Seed) -> Result<()> {
+    let filling = spinner(&format!("filling: {} jobs in {} lanes", seed.jobs, seed.lanes))?;
     match &site.sql {
-        Some(sql) => fill_postgres(sql, seed).await,
+        Some(sql) => {
+            let queued: i64 = sql.query_one(QUEUED, &[]).await?.get(0);
+            fill_postgres(sql, seed.without(queued)?).await?;
+        }
         None => {
             let path = site.folder.path().join("data/docket.db");
-            tokio::task::spawn_blocking(move || fill_sqlite(&path, seed)).await?
+            tokio::task::spawn_blocking(move || fill_sqlite(&path, seed)).await??;
         }
+    }
+    filling.finish_and_clear();
+    Ok(())
+}
+
+impl Seed {
+    /// What is left to do where some wait already.
+    fn without(self, queued: i64) -> Result<Self> {
+        let jobs = self.jobs.saturating_sub(u64::try_from(queued)?);
+        Ok(Self { jobs, ..self })
     }
 }
 
@@ -82,6 +100,7 @@ fn fill_sqlite(path: &std::path::Path, seed: Seed) -> Result<()> {
     let mut db = rusqlite::Connection::open(path)?;
     db.busy_timeout(std::time::Duration::from_secs(30))?;
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let seed = seed.without(tx.query_row(QUEUED, [], |row| row.get(0))?)?;
     let pipeline: i64 = tx.query_row("select pipeline_key from pipeline", [], |row| row.get(0))?;
     for lane in 1..=seed.lanes {
         let (collection, tenant) = names(lane);
