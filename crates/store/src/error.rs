@@ -4,6 +4,9 @@
 use docket_core::Refusal;
 use tokio_postgres::error::SqlState;
 
+/// The phase in which a transaction begins.
+pub(crate) const BEGIN: &str = "begin";
+
 /// Short for a result of the store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -29,19 +32,22 @@ pub enum Error {
         /// Its words.
         source: tokio_postgres::Error,
     },
-    /// No connection could be had.
-    #[error("no connection to PostgreSQL could be had: {reason}")]
+    /// No connection could be had, or what was under way on one did not happen. Its words are whole sentences: they are handed on to
+    /// others who waited for the same.
+    #[error("{reason}")]
     NoConnection {
-        /// Why.
+        /// What happened.
         reason: String,
         /// Whether another try could help.
         transient: bool,
     },
-    /// The answer to a commit was lost and the database cannot tell any more whether it happened.
-    #[error("it is unknown whether {operation} was committed: the database no longer knows the transaction")]
+    /// The answer to a commit was lost, and whether it happened could not be found out.
+    #[error("it is unknown whether {operation} was committed: {reason}")]
     UnknownCommit {
         /// The operation.
         operation: &'static str,
+        /// Why nobody knows.
+        reason: &'static str,
     },
     /// A write touched another number of rows than it must.
     #[error("{statement} touched {touched} rows instead of {expected}")]
@@ -78,6 +84,9 @@ pub enum Error {
     /// The store is shutting down.
     #[error("the store is closed")]
     Closed,
+    /// The store for files failed: it cannot be reached, or takes nothing more.
+    #[error("the store for files failed")]
+    Files(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The data folder, its lock, or the schema's version.
     #[error("{0}")]
     Open(String),
@@ -92,6 +101,19 @@ impl Error {
         move |source| Self::Postgres { statement, source }
     }
 
+    /// No connection could be had, for this reason.
+    pub(crate) fn no_connection(why: &dyn std::error::Error, transient: bool) -> Self {
+        Self::NoConnection {
+            reason: format!("no connection to PostgreSQL could be had: {}", chain(why)),
+            transient,
+        }
+    }
+
+    /// The operation panicked: a fault of its own, and nobody else's.
+    pub(crate) fn panicked() -> Self {
+        Self::Open("the operation panicked".to_owned())
+    }
+
     /// The refusal, where it is one.
     pub const fn refusal(&self) -> Option<&Refusal> {
         match self {
@@ -103,9 +125,22 @@ impl Error {
     /// Whether the same operation may succeed if it is tried again, the transaction having been rolled back.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Postgres { source, .. } => is_transient(source),
+            Self::Postgres { source, .. } => is_transient(source) || self.is_of_a_standby(),
             Self::NoConnection { transient, .. } => *transient,
             _ => false,
+        }
+    }
+
+    /// Whether it comes of a server that only reads, such as a standby: another one may write, and this connection never will.
+    pub(crate) fn is_of_a_standby(&self) -> bool {
+        let Self::Postgres { statement, source } = self else {
+            return false;
+        };
+        match source.code() {
+            Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => true,
+            // How a standby refuses a transaction that is to write.
+            Some(code) => *code == SqlState::FEATURE_NOT_SUPPORTED && *statement == BEGIN,
+            None => false,
         }
     }
 
@@ -122,10 +157,10 @@ impl Error {
     /// The same once more, for somebody else who has to hear it.
     pub(crate) fn for_another(&self) -> Self {
         match self {
-            Self::UnknownCommit { operation } => Self::UnknownCommit { operation },
+            Self::UnknownCommit { operation, reason } => Self::UnknownCommit { operation, reason },
             Self::Closed => Self::Closed,
             other => Self::NoConnection {
-                reason: other.to_string(),
+                reason: chain(other),
                 transient: other.is_transient(),
             },
         }
@@ -157,6 +192,7 @@ pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
                 SqlState::ADMIN_SHUTDOWN,
                 SqlState::CRASH_SHUTDOWN,
                 SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+                SqlState::IDLE_SESSION_TIMEOUT,
                 SqlState::READ_ONLY_SQL_TRANSACTION,
             ]
             .contains(code)
@@ -175,4 +211,18 @@ fn is_lost(error: &tokio_postgres::Error) -> bool {
                 || code.code().starts_with("08")
         })
         || error.source().is_some_and(|source| source.is::<std::io::Error>())
+}
+
+/// An error with all that caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        source = cause.source();
+    }
+    text
 }

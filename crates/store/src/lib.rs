@@ -25,7 +25,7 @@ pub use coalesce::{Coalescer, Turns, Weight};
 pub use error::{Error, Result};
 pub use hint::{Hint, Hints};
 pub use migrate::schema_version;
-pub use store::{Backend, BoxFuture, Operation, PostgresConfig, Store, StoreConfig};
+pub use store::{Backend, BoxFuture, Operation, PostgresConfig, Store, StoreConfig, to_its_end};
 pub use tx::Tx;
 
 /// Every statement there is, for the test that prepares them all.

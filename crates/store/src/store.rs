@@ -281,11 +281,13 @@ enum Caller {
 }
 
 /// Runs to its end also when the caller goes away, as one does whose own caller hung up: a transaction left in the middle would cost
-/// its connection.
-async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+/// its connection, and what follows a commit would be left out.
+pub async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
     match tokio::spawn(work.in_current_span()).await {
         Ok(outcome) => outcome,
-        Err(error) if error.is_panic() => Err(Error::Open("the operation panicked".to_owned())),
+        Err(error) if error.is_panic() => Err(Error::panicked()),
         Err(_) => Err(Error::Closed),
     }
 }

@@ -1,13 +1,14 @@
 //! What tests share in which PostgreSQL goes away, or its answers do: servers on a database of their own, and single calls by which
 //! it is seen whether they go on.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::time::Duration;
 
 use docket_core::random::SystemRandom;
 use docket_engine::{BlobConfig, Claim, Engine, EngineConfig, Error, PostgresConfig, StoreConfig, Submit};
-use tokio_postgres::{Client, NoTls};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use crate::load::PIPELINE;
 use crate::{Database, World, names};
@@ -35,6 +36,30 @@ pub async fn plain_client(url: &str) -> Result<Client, tokio_postgres::Error> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(async move { connection.await.ok() });
     Ok(client)
+}
+
+/// What is told on a channel from now on.
+pub async fn notices(url: &str, channel: &str) -> mpsc::UnboundedReceiver<String> {
+    let (client, mut connection) = tokio_postgres::connect(url, NoTls)
+        .await
+        .expect("PostgreSQL answers");
+    let (tell, told) = mpsc::unbounded_channel();
+    let heard = tell.clone();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(notice) = message {
+                tell.send(notice.payload().to_owned()).ok();
+            }
+        }
+    });
+    let listen = client.batch_execute(&format!("listen {channel}")).await;
+    listen.expect("PostgreSQL listens");
+    // The connection goes with its client, which stays for as long as somebody hears.
+    tokio::spawn(async move {
+        heard.closed().await;
+        drop(client);
+    });
+    told
 }
 
 /// A claim of one job of the load that waits for so long.

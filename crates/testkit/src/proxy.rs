@@ -31,6 +31,10 @@ pub struct Mood {
     pub closes: AtomicBool,
     /// Nobody gets through.
     pub closed: AtomicBool,
+    /// New connections are taken and kept, and nothing is ever said on them.
+    pub silent: AtomicBool,
+    /// How many are kept like that.
+    pub kept: AtomicU64,
 }
 
 /// A proxy before PostgreSQL that can cut a connection at its commit.
@@ -57,7 +61,13 @@ impl Proxy {
         let mood = Arc::new(Mood::default());
         let shared = Arc::clone(&mood);
         let task = tokio::spawn(async move {
+            let mut kept = Vec::new();
             while let Ok((client, _)) = listener.accept().await {
+                if shared.silent.load(Ordering::SeqCst) {
+                    kept.push(client);
+                    shared.kept.fetch_add(1, Ordering::SeqCst);
+                    continue;
+                }
                 if shared.closed.load(Ordering::SeqCst) {
                     continue;
                 }
@@ -65,6 +75,11 @@ impl Proxy {
             }
         });
         Self { port, mood, task }
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    pub const fn port(&self) -> u16 {
+        self.port
     }
 
     /// The same URL, by way of the proxy, which reads along: nothing is asked to be encrypted.

@@ -249,7 +249,10 @@ async fn a_commit_that_cannot_be_asked_for_is_said_to_be_unknown() {
             let (mut unknown, mut away) = (0, 0);
             for call in calls {
                 match call.await.unwrap() {
-                    Err(Error::UnknownCommit { .. }) => unknown += 1,
+                    Err(Error::UnknownCommit { reason, .. }) => {
+                        assert_eq!(reason, "the database could not tell in time");
+                        unknown += 1;
+                    }
                     Err(error) if error.is_transient() => away += 1,
                     other => panic!("the database cannot be reached, yet: {other:?}"),
                 }
@@ -271,6 +274,38 @@ async fn a_commit_that_cannot_be_asked_for_is_said_to_be_unknown() {
             let found = engine.doctor().await.unwrap();
             assert!(found.is_empty(), "{found:?}");
         }
+    })
+    .await;
+}
+
+/// Every commit is lost on its way to the server, for longer than anybody is patient. That is no commit of which nobody knows: it did
+/// not happen, and the caller hears that it may try again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_is_known_to_be_lost_is_not_said_to_be_unknown() {
+    within(60, async {
+        let database = Database::postgres().await;
+        let url = database.url.clone().unwrap();
+        let proxy = Proxy::before(&url).await;
+        let through = proxy.url(&url);
+        let engine = server(&database, |postgres| {
+            postgres.url = through;
+            postgres.patience = Duration::from_secs(1);
+        })
+        .await;
+        load::prepare(&engine).await.unwrap();
+        proxy.mood.only_before.store(true, Ordering::SeqCst);
+        proxy.mood.every.store(1, Ordering::SeqCst);
+        let error = submit(&engine, "one", "doc").await.unwrap_err();
+        assert!(
+            proxy.mood.cut_before.load(Ordering::SeqCst) > 1,
+            "it was tried again"
+        );
+        assert!(error.is_transient(), "{error:?}");
+        assert!(error.to_string().contains("nothing of it happened"), "{error}");
+        proxy.mood.every.store(0, Ordering::SeqCst);
+        submit(&engine, "one", "doc").await.unwrap();
+        let plain = Plain::of(&database);
+        assert_eq!(plain.number("select count(*) from item").await, 1);
     })
     .await;
 }

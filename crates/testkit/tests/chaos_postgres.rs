@@ -16,10 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use docket_engine::background::{Background, Intervals};
-use docket_engine::{Complete, Engine, PostgresConfig};
+use docket_engine::{Complete, Engine, PostgresConfig, StoreConfig};
+use docket_store::Store;
 use docket_testkit::load::{self, Facts, Load, LoadConfig};
-use docket_testkit::outage::{plain_client, server, submit, waiting_claim, within};
-use docket_testkit::{Cluster, Database, Plain};
+use docket_testkit::outage::{notices, plain_client, server, submit, waiting_claim, within};
+use docket_testkit::proxy::Proxy;
+use docket_testkit::{Cluster, Database, Plain, World};
 
 /// Two servers under load on one database.
 struct Scene {
@@ -326,6 +328,128 @@ async fn a_closed_engine_gives_up_all_its_connections() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         drop(engine);
+    })
+    .await;
+}
+
+/// Whoever asks a standby hears of the past, and can write nothing there: no connection is made to one, wherever it is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_is_named_first_is_passed_over() {
+    within(90, async {
+        let cluster = Cluster::start("").await;
+        let database = cluster.database().await;
+        let url = database.url.clone().unwrap();
+        load::prepare(&server(&database, |_| {}).await).await.unwrap();
+        let standby = cluster.standby().await;
+        // It stays behind from now on.
+        let behind = plain_client(&Cluster::listed(&[&standby], &url)).await.unwrap();
+        behind
+            .batch_execute("select pg_wal_replay_pause()")
+            .await
+            .unwrap();
+        let engine = server(&database, |postgres| {
+            postgres.url = Cluster::listed(&[&standby, &cluster], &url);
+        })
+        .await;
+        let calls: Vec<_> = (0..40)
+            .map(|n| {
+                let engine = engine.clone();
+                tokio::spawn(async move {
+                    let (tenant, _) = load::TENANTS[n % 4];
+                    let item = submit(&engine, tenant, &format!("doc-{n}")).await.unwrap();
+                    engine.item(&World::scope(tenant), item.id).await.unwrap();
+                })
+            })
+            .collect();
+        for call in calls {
+            call.await.unwrap();
+        }
+        let found = behind.query_one("select count(*) from item", &[]).await.unwrap();
+        assert_eq!(found.get::<_, i64>(0), 0, "it is behind");
+    })
+    .await;
+}
+
+/// The first server is gone for good, and the standby is let to write: whoever names both goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_is_promoted_under_load_loses_and_doubles_nothing() {
+    within(120, async {
+        let cluster = Cluster::start("").await;
+        let standby = cluster.standby().await;
+        let mut scene = Scene::start(&cluster, |postgres| {
+            postgres.url = Cluster::listed(&[&standby, &cluster], &postgres.url);
+        })
+        .await;
+        scene.goes_on(200).await;
+        // A clean stop lets the standby have all there is.
+        cluster.stop().await;
+        standby.promote().await;
+        scene.goes_on(200).await;
+        scene.plain = Plain::Postgres(Cluster::listed(&[&standby], scene.database.url.as_ref().unwrap()));
+        scene.finish().await;
+    })
+    .await;
+}
+
+/// Over a Unix socket there is no other server to go to: what is there is looked at all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_behind_a_socket_is_refused_until_it_is_promoted() {
+    within(90, async {
+        let cluster = Cluster::start("").await;
+        let database = cluster.database().await;
+        let url = database.url.clone().unwrap();
+        load::prepare(&server(&database, |_| {}).await).await.unwrap();
+        let standby = cluster.standby().await;
+        let config = StoreConfig::Postgres(PostgresConfig::new(standby.by_socket(&url)));
+        let error = Store::open(&config).await.unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+        assert!(error.to_string().contains("the server is a standby"), "{error}");
+        standby.promote().await;
+        let engine = server(&database, |postgres| postgres.url = standby.by_socket(&url)).await;
+        submit(&engine, "one", "doc").await.unwrap();
+    })
+    .await;
+}
+
+/// What takes a connection and says nothing is given up: hints are told again as soon as somebody answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hints_do_not_wait_for_ever_for_a_server_that_says_nothing() {
+    within(90, async {
+        let database = Database::postgres().await;
+        let url = database.url.clone().unwrap();
+        let proxy = Proxy::before(&url).await;
+        let through = proxy.url(&url);
+        let _engine = server(&database, |postgres| postgres.url = through).await;
+        proxy.mood.silent.store(true, Ordering::SeqCst);
+        let other = plain_client(&url).await.unwrap();
+        let docket = "select pg_terminate_backend(pid) from pg_stat_activity
+                      where datname = current_database() and application_name = 'docket'";
+        other.batch_execute(docket).await.unwrap();
+        while proxy.mood.kept.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        // The one for hints is among those that are kept, whoever else was.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut heard = notices(&url, "docket_hint").await;
+        proxy.mood.silent.store(false, Ordering::SeqCst);
+        heard.recv().await.expect("it tells that it is there again");
+    })
+    .await;
+}
+
+/// The same of two servers that a URL names: the second is reached although the first says nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_nothing_does_not_keep_anybody_from_the_next() {
+    within(90, async {
+        let database = Database::postgres().await;
+        let url = database.url.clone().unwrap();
+        let proxy = Proxy::before(&url).await;
+        proxy.mood.silent.store(true, Ordering::SeqCst);
+        let both = url.replacen('@', &format!("@127.0.0.1:{},", proxy.port()), 1);
+        let engine = server(&database, |postgres| postgres.url = both).await;
+        load::prepare(&engine).await.unwrap();
+        submit(&engine, "one", "doc").await.unwrap();
+        assert!(proxy.mood.kept.load(Ordering::SeqCst) > 0, "it was asked first");
     })
     .await;
 }

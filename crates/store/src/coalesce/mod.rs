@@ -191,7 +191,7 @@ async fn guarded<C, A>(run: &Run<C, A>, calls: Vec<C>) -> Result<Vec<A>> {
     AssertUnwindSafe(run(calls))
         .catch_unwind()
         .await
-        .unwrap_or_else(|_| Err(Error::Open("the operation panicked".to_owned())))
+        .unwrap_or_else(|_| Err(Error::panicked()))
 }
 
 #[cfg(test)]

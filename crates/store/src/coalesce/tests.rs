@@ -162,7 +162,10 @@ async fn what_may_have_happened_is_not_tried_again() {
             counted.fetch_add(calls.len(), Ordering::SeqCst);
             Box::pin(async move {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-                Err::<Vec<u32>, _>(Error::UnknownCommit { operation: "test" })
+                Err::<Vec<u32>, _>(Error::UnknownCommit {
+                    operation: "test",
+                    reason: "nobody was asked",
+                })
             })
         },
     ));
@@ -175,7 +178,13 @@ async fn what_may_have_happened_is_not_tried_again() {
     for call in calls {
         let said = call.await.unwrap();
         assert!(
-            matches!(said, Err(Error::UnknownCommit { operation: "test" })),
+            matches!(
+                said,
+                Err(Error::UnknownCommit {
+                    operation: "test",
+                    ..
+                })
+            ),
             "{said:?}"
         );
     }
@@ -209,4 +218,32 @@ async fn a_call_that_fails_spoils_only_its_own() {
     for (n, call) in calls.into_iter().enumerate() {
         assert_eq!(call.await.unwrap().is_ok(), n != 7, "{n}");
     }
+}
+
+#[tokio::test]
+async fn what_is_the_databases_trouble_is_told_to_everybody_in_the_same_words() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let coalescer = Arc::new(Coalescer::start(
+        "test",
+        1,
+        Turns::any(),
+        |_| Weight::of(1),
+        move |calls: Vec<u32>| {
+            counted.fetch_add(calls.len(), Ordering::SeqCst);
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                let refused = std::io::Error::other("nobody is there");
+                Err::<Vec<u32>, _>(Error::no_connection(&refused, true))
+            })
+        },
+    ));
+    let said = futures_util::future::join_all((0..20).map(|n| coalescer.call(n))).await;
+    for said in said {
+        let said = said.unwrap_err();
+        assert!(said.is_transient(), "{said:?}");
+        let words = "no connection to PostgreSQL could be had: nobody is there";
+        assert_eq!(said.to_string(), words);
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 20);
 }

@@ -25,15 +25,21 @@ use crate::store::PostgresConfig;
 /// made while a table was young walks it from end to end when it is old.
 const HOT_OPTIONS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
      -c enable_mergejoin=off -c enable_bitmapscan=off -c enable_material=off -c random_page_cost=0.1";
-/// For all: no compiling of plans, and no transaction that a dead network leaves open for long.
-const OPTIONS: &str = "-c jit=off -c idle_in_transaction_session_timeout=60s";
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// For all: no compiling of plans, no transaction that a dead network leaves open for long, and no session whose Docket has vanished.
+const OPTIONS: &str = "-c jit=off -c idle_in_transaction_session_timeout=60s \
+     -c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3";
+/// For each of the servers that a URL names.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection on which nothing comes is asked for a sign of life, and given up when none comes either.
+const KEEPALIVES_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVES_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVES_RETRIES: u32 = 3;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which life the server is in: changes whenever it recovers from a crash, and is open to everybody. (A server that crashed has
-/// lost its statistics, and notes when it began new ones.)
-pub(super) const LIFE: &str =
-    "select coalesce((extract(epoch from stats_reset) * 1000000)::bigint, 0) from pg_stat_bgwriter";
+/// lost its statistics, and notes when it began new ones.) And whether it only follows another server.
+const LIFE: &str = "select coalesce((extract(epoch from stats_reset) * 1000000)::bigint, 0), pg_is_in_recovery() \
+     from pg_stat_bgwriter";
 
 /// The server's life as the newest connection found it.
 pub(super) type Life = Arc<AtomicI64>;
@@ -124,7 +130,9 @@ pub(crate) fn parse(url: &str) -> Result<Config> {
     }
     config
         .connect_timeout(CONNECT_TIMEOUT)
-        .keepalives_idle(Duration::from_secs(10));
+        .keepalives_idle(KEEPALIVES_IDLE)
+        .keepalives_interval(KEEPALIVES_INTERVAL)
+        .keepalives_retries(KEEPALIVES_RETRIES);
     config.tcp_user_timeout(Duration::from_secs(20));
     Ok(config)
 }
@@ -136,6 +144,26 @@ pub(crate) fn with_options(config: &Config, options: &str) -> Config {
     config
 }
 
+/// How long making a connection may take: one server that does not answer must not use up the time of those named after it.
+pub(super) fn connect_limit(config: &Config) -> Duration {
+    let servers = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX);
+    CONNECT_TIMEOUT.saturating_mul(servers.max(1))
+}
+
+/// What a server tells of itself.
+pub(super) struct Server {
+    pub(super) life: i64,
+    pub(super) is_standby: bool,
+}
+
+pub(super) async fn ask_life(client: &tokio_postgres::Client) -> Result<Server, tokio_postgres::Error> {
+    let row = client.query_one(LIFE, &[]).await?;
+    Ok(Server {
+        life: row.try_get(0)?,
+        is_standby: row.try_get(1)?,
+    })
+}
+
 fn pool(config: &Config, options: &str, dial: &Dial, size: usize, life: &Life) -> Result<Pool> {
     let manager_config = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
@@ -145,9 +173,15 @@ fn pool(config: &Config, options: &str, dial: &Dial, size: usize, life: &Life) -
     let note_life = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let life = Arc::clone(&life);
         Box::pin(async move {
-            let row = client.query_one(LIFE, &[]).await.map_err(HookError::Backend)?;
+            let found = ask_life(client).await.map_err(HookError::Backend)?;
+            // What a standby tells is old. No server becomes one while somebody is connected to it: to look once is enough.
+            if found.is_standby {
+                return Err(HookError::message(
+                    "the server is a standby, which only reads until it is promoted",
+                ));
+            }
             // Connections are made side by side; the newest life counts, whoever notes it last.
-            life.fetch_max(row.try_get(0).map_err(HookError::Backend)?, Ordering::SeqCst);
+            life.fetch_max(found.life, Ordering::SeqCst);
             Ok(())
         })
     });
@@ -157,7 +191,7 @@ fn pool(config: &Config, options: &str, dial: &Dial, size: usize, life: &Life) -
         .runtime(Runtime::Tokio1)
         .timeouts(Timeouts {
             wait: Some(WAIT_TIMEOUT),
-            create: Some(CONNECT_TIMEOUT),
+            create: Some(connect_limit(config)),
             recycle: Some(CONNECT_TIMEOUT),
         })
         .build()
@@ -169,26 +203,32 @@ pub(super) fn no_connection(error: &PoolError) -> Error {
         PoolError::Backend(source) | PoolError::PostCreateHook(HookError::Backend(source)) => {
             is_transient(source) || source.code().is_none()
         }
-        PoolError::Timeout(_) => true,
+        // A standby today is what writes tomorrow.
+        PoolError::Timeout(_) | PoolError::PostCreateHook(HookError::Message(_)) => true,
         PoolError::Closed => return Error::Closed,
         _ => false,
     };
-    Error::NoConnection {
-        reason: chain(error),
-        transient,
-    }
+    Error::no_connection(error, transient)
 }
 
-/// An error with all that caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let words = cause.to_string();
-        if !text.contains(&words) {
-            text = format!("{text}: {words}");
-        }
-        source = cause.source();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_asked_for_signs_of_life_until_it_is_given_up() {
+        let config = parse("postgres://docket@db/docket").unwrap();
+        assert!(config.get_keepalives());
+        assert_eq!(config.get_keepalives_idle(), Duration::from_secs(10));
+        assert_eq!(config.get_keepalives_interval(), Some(Duration::from_secs(5)));
+        assert_eq!(config.get_keepalives_retries(), Some(3));
     }
-    text
+
+    #[test]
+    fn each_server_that_is_named_has_its_time() {
+        for (hosts, servers) in [("a", 1), ("a,b", 2), ("a,b:5433,c", 3)] {
+            let config = parse(&format!("postgres://docket@{hosts}/docket")).unwrap();
+            assert_eq!(connect_limit(&config), CONNECT_TIMEOUT * servers, "{hosts}");
+        }
+    }
 }

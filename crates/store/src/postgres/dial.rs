@@ -36,9 +36,6 @@ impl Dial {
             let another = match config {
                 _ if hosts.len() > 1 => Some("several hosts"),
                 _ if !config.get_hostaddrs().is_empty() => Some("hostaddr"),
-                _ if config.get_target_session_attrs() != TargetSessionAttrs::Any => {
-                    Some("target_session_attrs")
-                }
                 _ => None,
             };
             if let Some(another) = another {
@@ -53,7 +50,16 @@ impl Dial {
                 config.host(address.to_string());
             }
         }
+        if config.get_target_session_attrs() == TargetSessionAttrs::ReadOnly {
+            return Err(Error::Open(
+                "the PostgreSQL URL asks for a server that only reads, and Docket has to write; leave target_session_attrs out"
+                    .to_owned(),
+            ));
+        }
+        // Of several servers, or of the several that a name stands for, the one that writes. Over a Unix socket there is one alone: the pool
+        // looks at it.
         config
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .ssl_mode(SslMode::Require)
             .ssl_negotiation(SslNegotiation::Direct);
         Ok(Self { tls })
@@ -155,5 +161,41 @@ impl AsyncWrite for UnixSocket {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream()?.poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connect::parse;
+    use super::super::tls::split;
+    use super::*;
+
+    fn dialled(url: &str) -> Result<TargetSessionAttrs> {
+        let (url, wanted) = split(url)?;
+        let mut config = parse(&url)?;
+        Dial::new(&mut config, Tls::new(&wanted)?)?;
+        Ok(config.get_target_session_attrs())
+    }
+
+    #[test]
+    fn only_a_server_that_writes_will_do() {
+        for url in [
+            "postgres://docket@a,b/docket",
+            "postgres://docket@a/docket?target_session_attrs=any",
+            "postgres://docket@a/docket?target_session_attrs=read-write",
+            "postgres://docket@%2Frun%2Fpostgresql/docket?target_session_attrs=read-write",
+        ] {
+            assert_eq!(dialled(url).unwrap(), TargetSessionAttrs::ReadWrite, "{url}");
+        }
+        for (url, words) in [
+            (
+                "postgres://docket@a/docket?target_session_attrs=read-only",
+                "Docket has to write",
+            ),
+            ("postgres://docket@%2Frun%2Fpostgresql,a/docket", "several hosts"),
+        ] {
+            let problem = dialled(url).unwrap_err().to_string();
+            assert!(problem.contains(words), "{url}: {problem}");
+        }
     }
 }

@@ -12,8 +12,10 @@ use docket_core::random::{Random as _, SystemRandom};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, Config};
 
-use super::dial::Dial;
+use super::connect::connect_limit;
+use super::dial::{Dial, Driven};
 use super::floor::{BOTTOM, Floors};
+use crate::error::{Error, Result};
 use crate::hint::{Gate, Hint, Hints};
 
 const CHANNEL: &str = "docket_hint";
@@ -76,8 +78,8 @@ impl Listener {
     }
 
     /// Serves one connection until it breaks (an error) or nobody sends hints any more.
-    async fn serve(&self, outgoing: &mut mpsc::Receiver<Hint>) -> Result<(), tokio_postgres::Error> {
-        let (client, mut connection) = self.dial.dial(&self.config).await?;
+    async fn serve(&self, outgoing: &mut mpsc::Receiver<Hint>) -> Result<()> {
+        let (client, mut connection) = self.connect().await?;
         let (gate, floors, own) = (self.gate.clone(), Arc::clone(&self.floors), self.name.clone());
         let mut incoming = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
@@ -89,7 +91,8 @@ impl Listener {
         });
         client
             .batch_execute(&format!("set synchronous_commit = off; listen {CHANNEL}"))
-            .await?;
+            .await
+            .map_err(Error::postgres("listen"))?;
         // What was told while nobody listened is lost: look at everything once.
         self.floors.lower(None, BOTTOM);
         self.gate.arrives(Hint::Anything);
@@ -99,7 +102,15 @@ impl Listener {
             _ = &mut incoming => client.batch_execute("").await,
         };
         incoming.abort();
-        told
+        told.map_err(Error::postgres("tell"))
+    }
+
+    /// A server that takes a connection and then says nothing is not waited for: it may be another by the next time.
+    async fn connect(&self) -> Result<(Client, Driven)> {
+        let dialled = tokio::time::timeout(connect_limit(&self.config), self.dial.dial(&self.config)).await;
+        dialled
+            .map_err(|elapsed| Error::no_connection(&elapsed, true))?
+            .map_err(|error| Error::no_connection(&error, true))
     }
 
     async fn tell(

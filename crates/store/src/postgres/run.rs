@@ -7,7 +7,7 @@ use docket_core::random::{Random as _, SystemRandom};
 use tokio_postgres::error::SqlState;
 
 use super::PgTx;
-use super::connect::{LIFE, Postgres, Route};
+use super::connect::{Postgres, Route, Server, ask_life};
 use super::floor::BOTTOM;
 use super::tx::{Commit, Mode};
 use crate::error::{Error, Result};
@@ -28,13 +28,10 @@ impl Postgres {
     ) -> Result<T> {
         let mut waits = Waits::new(self.patience);
         loop {
-            let failed = match self.attempt(name, route, Mode::Write, params, operation).await {
-                Ok(Some(output)) => return Ok(output),
-                Ok(None) => None,
-                Err(error) if error.is_transient() => Some(error),
-                Err(error) => return Err(error),
-            };
-            waits.next(name, failed).await?;
+            match self.attempt(name, route, Mode::Write, params, operation).await {
+                Err(error) if error.is_transient() => waits.next(name, error).await?,
+                ended => return ended,
+            }
         }
     }
 
@@ -51,15 +48,13 @@ impl Postgres {
                 .attempt(name, Route::General, Mode::Read, params, operation)
                 .await
             {
-                Ok(Some(output)) => return Ok(output),
-                Ok(None) => waits.next(name, None).await?,
-                Err(error) if error.is_transient() => waits.next(name, Some(error)).await?,
-                Err(error) => return Err(error),
+                Err(error) if error.is_transient() => waits.next(name, error).await?,
+                ended => return ended,
             }
         }
     }
 
-    /// One try. None means that nothing was committed though nothing is wrong either: try again.
+    /// One try.
     async fn attempt<P, T>(
         &self,
         name: &'static str,
@@ -67,7 +62,7 @@ impl Postgres {
         mode: Mode,
         params: &P,
         operation: &impl Operation<P, T>,
-    ) -> Result<Option<T>> {
+    ) -> Result<T> {
         let connection = self.connection(route).await?;
         let life = self.life();
         let mut tx = Tx {
@@ -79,16 +74,24 @@ impl Postgres {
         };
         match outcome {
             Err(error) => {
-                tx.roll_back().await;
+                tx.roll_back(&error).await;
                 Err(error)
             }
             Ok(output) => match tx.commit().await? {
-                Commit::Done => Ok(Some(output)),
+                Commit::Done => Ok(output),
                 Commit::Unknown { xid } => {
                     let committed = self.was_committed(name, xid, life).await;
                     // What it made ready, if it did, is known to nobody.
                     self.floors.lower(None, BOTTOM);
-                    Ok(committed?.then_some(output))
+                    match committed? {
+                        true => Ok(output),
+                        false => Err(Error::NoConnection {
+                            reason: format!(
+                                "the connection to PostgreSQL broke as {name} was committed, and nothing of it happened"
+                            ),
+                            transient: true,
+                        }),
+                    }
                 }
             },
         }
@@ -97,6 +100,10 @@ impl Postgres {
     /// Asks the database what became of a transaction whose commit was sent and whose answer was lost. The transaction was begun in
     /// the server's `life`. Whoever cannot be told hears that it is unknown; nothing is tried again on a guess.
     async fn was_committed(&self, name: &'static str, xid: i64, life: i64) -> Result<bool> {
+        let unknown = |reason| Error::UnknownCommit {
+            operation: name,
+            reason,
+        };
         let mut waits = Waits::new(self.patience);
         loop {
             match self.transaction_status(xid).await {
@@ -105,8 +112,13 @@ impl Postgres {
                 // Still in progress: the server has not yet noticed that we are gone, or the number is another's by now.
                 Ok((Status::InProgress, _)) => {}
                 // The server has crashed since: this is ours, or the other's that got our number.
-                Ok((Status::Committed | Status::Forgotten, _)) => {
-                    return Err(Error::UnknownCommit { operation: name });
+                Ok((Status::Committed, _)) => {
+                    return Err(unknown(
+                        "the server has crashed since, or is another, and may have given the transaction's number twice",
+                    ));
+                }
+                Ok((Status::Forgotten, _)) => {
+                    return Err(unknown("the database no longer knows the transaction"));
                 }
                 Err(error) if error.is_transient() => {}
                 Err(error) => {
@@ -115,10 +127,12 @@ impl Postgres {
                         error = &error as &dyn std::error::Error,
                         "what became of a commit cannot be found out"
                     );
-                    return Err(Error::UnknownCommit { operation: name });
+                    return Err(unknown("the database cannot be asked"));
                 }
             }
-            waits.next(name, None).await?;
+            waits
+                .next(name, unknown("the database could not tell in time"))
+                .await?;
         }
     }
 
@@ -126,8 +140,11 @@ impl Postgres {
     async fn transaction_status(&self, xid: i64) -> Result<(Status, i64)> {
         let failed = || Error::postgres("transaction_status");
         let connection = self.connection(Route::General).await?;
-        let life = connection.query_one(LIFE, &[]).await.map_err(failed())?;
-        let life = life.try_get(0).map_err(failed())?;
+        let Server { life, is_standby } = ask_life(&connection).await.map_err(failed())?;
+        // It has yet to hear of what happened, so neither "never given" nor "in progress" means anything there.
+        if is_standby {
+            return Ok((Status::InProgress, life));
+        }
         let asked = connection
             .query_one("select pg_xact_status($1::bigint::text::xid8)", &[&xid])
             .await;
@@ -173,14 +190,15 @@ impl Waits {
         }
     }
 
-    async fn next(&mut self, name: &'static str, failed: Option<Error>) -> Result<()> {
+    /// Waits before the next try, or fails with what made the last one fail.
+    async fn next(&mut self, name: &'static str, failed: Error) -> Result<()> {
         let left = self.until.saturating_duration_since(instant());
         if left.is_zero() {
-            return Err(failed.unwrap_or(Error::UnknownCommit { operation: name }));
+            return Err(failed);
         }
         tracing::debug!(
             operation = name,
-            error = failed.as_ref().map(|e| e as &dyn std::error::Error),
+            error = &failed as &dyn std::error::Error,
             "trying again"
         );
         let half = self.next / 2;

@@ -22,6 +22,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
 
+use super::connect::CONNECT_TIMEOUT;
 use super::flight::Flights;
 use crate::error::{Error, Result};
 
@@ -274,7 +275,12 @@ where
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Stream>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async move { self.stream(stream).await.map(Flights::new) })
+        Box::pin(async move {
+            // One that takes connections and says nothing must not use up the time of the servers named after it.
+            let made = tokio::time::timeout(CONNECT_TIMEOUT, self.stream(stream)).await;
+            let made = made.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+            made.map(Flights::new)
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use futures_util::{TryFutureExt as _, join, poll};
 use tokio_postgres::types::ToSql;
 
 use super::floor::{Floors, LaneNotes};
-use crate::error::{Error, Result};
+use crate::error::{BEGIN, Error, Result};
 use crate::statement::Statement;
 use crate::value::{Row, Value};
 
@@ -54,6 +54,8 @@ pub(crate) struct PgTx {
     connection: Option<Object>,
     mode: Mode,
     begun: bool,
+    /// Whether one of its statements has failed.
+    failed: bool,
     xid: Option<i64>,
     /// Writes that are sent along with the next statement.
     deferred: Vec<Query>,
@@ -67,6 +69,7 @@ impl PgTx {
             connection: Some(connection),
             mode,
             begun: false,
+            failed: false,
             xid: None,
             deferred: Vec::new(),
             lanes: Box::new(LaneNotes::new(floors)),
@@ -98,8 +101,18 @@ impl PgTx {
     }
 
     /// Sends what was deferred, the queries and the write, and waits for all the answers: one way there and back, however much it is.
-    /// The first flight begins the transaction, and the first that may write learns its number.
     async fn fly(
+        &mut self,
+        queries: &[(&'static Statement, &[Value])],
+        write: Option<(&'static Statement, &[Value])>,
+    ) -> Result<Landed> {
+        let landed = self.try_fly(queries, write).await;
+        self.failed |= landed.is_err();
+        landed
+    }
+
+    /// The first flight begins the transaction, and the first that may write learns its number.
+    async fn try_fly(
         &mut self,
         queries: &[(&'static Statement, &[Value])],
         write: Option<(&'static Statement, &[Value])>,
@@ -119,7 +132,7 @@ impl PgTx {
             || last.is_some()
             || queries.iter().any(|(statement, _)| statement.may_write());
         let learns = may_write && self.xid.is_none() && matches!(self.mode, Mode::Write);
-        let begins = prepare(connection, "begin", self.mode.begin()).await?;
+        let begins = prepare(connection, BEGIN, self.mode.begin()).await?;
         let numbered = prepare(connection, "xid", XID).await?;
         let begun = std::mem::replace(&mut self.begun, true);
         // Futures of one connection are sent in the order in which they are first polled: all of this is one flight.
@@ -128,7 +141,7 @@ impl PgTx {
                 true => Ok(()),
                 false => connection.execute(&begins, &[]).await.map(drop),
             }
-            .map_err(Error::postgres("begin"))
+            .map_err(Error::postgres(BEGIN))
         };
         let earlier = join_all(earlier.iter().map(|bound| bound.execute(connection)));
         let found = join_all(asked.iter().map(|bound| bound.query(connection)));
@@ -160,8 +173,8 @@ impl PgTx {
     /// Commits. The connection goes back to the pool, or is dropped when it broke.
     pub(super) async fn commit(mut self) -> Result<Commit> {
         let ended = self.try_commit().await;
-        if ended.is_err() {
-            self.roll_back().await;
+        if let Err(error) = &ended {
+            self.roll_back(error).await;
         }
         ended
     }
@@ -170,6 +183,13 @@ impl PgTx {
         // What becomes of a commit whose answer is lost is asked for by the transaction's number: it has to be known before.
         if !self.deferred.is_empty() && self.xid.is_none() {
             self.fly(&[], None).await?;
+        }
+        // The server would answer the commit by rolling back, and the driver does not tell the one from the other.
+        if self.failed {
+            return Err(Error::Open(
+                "the operation went on after one of its statements had failed: nothing was committed"
+                    .to_owned(),
+            ));
         }
         if !self.begun {
             return Ok(Commit::Done);
@@ -217,9 +237,9 @@ impl PgTx {
             .map(drop))
     }
 
-    /// Rolls back what was done; a connection that cannot even do that is dropped.
-    pub(super) async fn roll_back(mut self) {
-        if !self.begun {
+    /// Rolls back what was done, because of this; a connection that cannot even do that is dropped, and so is one to a standby.
+    pub(super) async fn roll_back(mut self, why: &Error) {
+        if !self.begun || why.is_of_a_standby() {
             return;
         }
         if let Some(connection) = &self.connection

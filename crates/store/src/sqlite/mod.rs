@@ -2,6 +2,9 @@
 
 mod open;
 mod readers;
+#[cfg(test)]
+mod tests;
+mod wal;
 mod writer;
 
 pub(crate) use open::Folder;

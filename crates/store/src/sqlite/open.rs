@@ -10,6 +10,9 @@ use rusqlite::{Connection, OpenFlags};
 use super::SqliteTx;
 use crate::error::{Error, Result};
 
+/// How long a connection waits for another one's lock.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A data folder that this process has to itself for as long as the value lives.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -56,6 +59,8 @@ impl Folder {
             ("foreign_keys", "on"),
             ("cache_size", "-65536"),
             ("wal_autocheckpoint", "32768"),
+            // Where a reader that went on for long let the log grow beyond what it should be, it shrinks afterwards.
+            ("journal_size_limit", "268435456"),
             ("mmap_size", "268435456"),
         ] {
             connection
@@ -77,6 +82,11 @@ impl Folder {
     fn file(&self) -> PathBuf {
         self.path.join("docket.db")
     }
+
+    /// The write-ahead log of the file.
+    pub(super) fn wal(&self) -> PathBuf {
+        self.path.join("docket.db-wal")
+    }
 }
 
 fn prepare(connection: &Connection) -> Result<()> {
@@ -86,6 +96,6 @@ fn prepare(connection: &Connection) -> Result<()> {
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(Error::sqlite("open"))?;
     connection
-        .busy_timeout(Duration::from_secs(5))
+        .busy_timeout(BUSY_TIMEOUT)
         .map_err(Error::sqlite("open"))
 }

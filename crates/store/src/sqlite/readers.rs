@@ -56,7 +56,12 @@ impl Readers {
             }
             outcome
         });
-        task.await.map_err(|_| Error::Closed)?
+        match task.await {
+            Ok(outcome) => outcome,
+            // Its connection went with it.
+            Err(error) if error.is_panic() => Err(Error::panicked()),
+            Err(_) => Err(Error::Closed),
+        }
     }
 
     fn take(&self) -> Result<SqliteTx> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::wal::Wal;
 use super::{Folder, SqliteTx};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::tx::{Driver, Tx};
 
 /// How many operations one commit serves at the most.
@@ -19,6 +20,8 @@ const QUEUE_MAX: usize = 4_096;
 trait Call: Send {
     /// Runs it within a savepoint and keeps its answer; whether its writes are to be kept.
     fn run(&mut self, tx: &mut Tx) -> bool;
+    /// Why it failed, where it did.
+    fn failure(&mut self) -> Option<Error>;
     /// Hands the answer to the caller, once the group is committed or has failed.
     fn answer(self: Box<Self>, failed: Option<Error>);
 }
@@ -37,10 +40,15 @@ impl<T: Send, F: FnMut(&mut Tx) -> Result<T> + Send> Call for Pending<T, F> {
         keep
     }
 
+    fn failure(&mut self) -> Option<Error> {
+        self.outcome.take()?.err()
+    }
+
     fn answer(self: Box<Self>, failed: Option<Error>) {
         let outcome = match failed {
             Some(error) => Err(error),
-            None => self.outcome.unwrap_or(Err(Error::Closed)),
+            // Every call of a group that is committed was run.
+            None => self.outcome.unwrap_or_else(|| Err(Error::panicked())),
         };
         // A caller that no longer waits is no concern of the writer's.
         drop(self.reply.send(outcome));
@@ -57,6 +65,7 @@ impl Writer {
     /// Starts the thread. It ends, and gives up the folder, when the last `Writer` is gone and its queue is empty.
     pub(crate) fn start(folder: Arc<Folder>, tx: SqliteTx) -> Result<Self> {
         let (queue, calls) = mpsc::channel(QUEUE_MAX);
+        let wal = Wal::new(folder.wal(), &tx)?;
         std::thread::Builder::new()
             .name("docket-writer".to_owned())
             .spawn(move || {
@@ -65,6 +74,7 @@ impl Writer {
                         driver: Driver::Sqlite(tx),
                     },
                     calls,
+                    wal,
                 );
                 drop(folder);
             })
@@ -89,7 +99,7 @@ impl Writer {
     }
 }
 
-fn serve(mut tx: Tx, mut calls: mpsc::Receiver<Box<dyn Call>>) {
+fn serve(mut tx: Tx, mut calls: mpsc::Receiver<Box<dyn Call>>, mut wal: Wal) {
     while let Some(first) = calls.blocking_recv() {
         let mut group = vec![first];
         let failed = serve_group(&mut tx, &mut group, &mut calls).err();
@@ -99,7 +109,7 @@ fn serve(mut tx: Tx, mut calls: mpsc::Receiver<Box<dyn Call>>) {
                 "a group of operations was rolled back"
             );
             roll_back_what_is_open(&mut tx);
-            error.to_string()
+            chain(&error)
         });
         for call in group {
             call.answer(
@@ -107,6 +117,10 @@ fn serve(mut tx: Tx, mut calls: mpsc::Receiver<Box<dyn Call>>) {
                     .clone()
                     .map(|reason| Error::Open(format!("the commit failed: {reason}"))),
             );
+        }
+        // When everybody has their answer.
+        if let Driver::Sqlite(sqlite) = &tx.driver {
+            wal.keep_short(sqlite);
         }
     }
 }
@@ -122,8 +136,8 @@ fn serve_group(
         command(tx, "savepoint operation")?;
         let kept = catch_unwind(AssertUnwindSafe(|| call.run(tx))).unwrap_or(false);
         if !kept {
-            // An error as grave as a full disk ends the whole transaction by itself; this then fails, and the group with it.
-            command(tx, "rollback to operation")?;
+            // An error as grave as a full disk ends the whole transaction by itself; this then fails, and the group with it, for that reason.
+            command(tx, "rollback to operation").map_err(|error| call.failure().unwrap_or(error))?;
         }
         command(tx, "release operation")?;
         next += 1;
