@@ -14,8 +14,8 @@ use docket_core::random::SystemRandom;
 use futures_util::TryStreamExt as _;
 use tokio_postgres::{Client, Config, NoTls};
 
-use crate::error::{Error, Result};
-use crate::postgres::connect::{chain, parse, with_options};
+use crate::error::{Error, Result, chain};
+use crate::postgres::connect::{parse, with_options};
 
 /// A page ends with the row that goes beyond this.
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -27,10 +27,11 @@ const RETRY_BASE_MS: u64 = 250;
 const OPTIONS: &str = "-c default_transaction_read_only=on -c timezone=UTC -c datestyle=ISO -c statement_timeout=300s \
      -c idle_in_transaction_session_timeout=60s -c jit=off";
 
-/// What is known of a table and its key: names as the database quotes them.
+/// What is known of a table and its key: names as the database quotes them. The key's type is the one without a length (`bpchar`):
+/// `character` is one of length 1, to which a longer key would be cut.
 const DESCRIBE: &str = "/* source_describe */
     select quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.reltuples::float8, current_database()::text,
-           a.attname::text, quote_ident(a.attname), format_type(a.atttypid, null), a.attnotnull,
+           a.attname::text, quote_ident(a.attname), format_type(a.atttypid, -1), a.attnotnull,
            exists (select 1 from pg_index i where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null
                    and i.indnkeyatts = 1 and i.indkey[0] = a.attnum)
     from pg_class c
@@ -252,9 +253,10 @@ async fn refuse_nulls(client: &Client, table: &str, key: &str, condition: Option
 }
 
 async fn connect(config: &Config) -> Result<Client> {
-    let (client, connection) = config.connect(NoTls).await.map_err(|error| Error::NoConnection {
-        transient: crate::error::is_transient(&error) || error.code().is_none(),
-        reason: chain(&error),
+    let connected = config.connect(NoTls).await;
+    let (client, connection) = connected.map_err(|error| {
+        let transient = crate::error::is_transient(&error) || error.code().is_none();
+        Error::no_connection(&error, transient)
     })?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
