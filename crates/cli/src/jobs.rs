@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use docket_client::wire::EntryError;
 use docket_client::wire::job::{Claim, Complete, Fail, Reap};
+use docket_client::wire::json as wire_json;
 use docket_core::id::JobId;
 use docket_core::lease::LeaseToken;
 use serde::Serialize;
@@ -99,9 +100,9 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         Action::Complete { job, token, result } => {
             let result = result
                 .as_deref()
-                .map(serde_json::from_str)
+                .map(|text| wire_json::read(text.as_bytes()))
                 .transpose()
-                .context("--result is no JSON")?;
+                .context("--result is no JSON that can be kept")?;
             let complete = Complete {
                 job_id: job_id(job)?.uuid(),
                 lease_token: LeaseToken(*token),

@@ -133,6 +133,16 @@ mod tests {
     }
 
     #[test]
+    fn a_float_is_read_as_it_was_written_to_its_last_bit() {
+        for n in 0..1_000_u64 {
+            let float = f64::from_bits(0x3ff0_0000_0000_0001 + n * 0x0001_2345_6789_abcd);
+            let text = Value::from(float).to_string();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.to_string(), text);
+        }
+    }
+
+    #[test]
     fn json_is_checked_before_it_is_kept() {
         let cases = [
             (json!({"a": "fine"}), Ok(())),

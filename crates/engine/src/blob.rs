@@ -87,7 +87,7 @@ impl Blobs {
 
     /// Reads a blob as a stream.
     pub(crate) async fn read(&self, key: &str) -> Result<object_store::GetResult> {
-        self.store.get(&self.path(key)).await.map_err(failed)
+        self.store.get(&self.path(key)).await.map_err(not_read)
     }
 
     /// Reads a part of a blob as a stream. A part that lies outside of it is refused.
@@ -103,7 +103,7 @@ impl Blobs {
         self.store
             .get_opts(&self.path(key), options)
             .await
-            .map_err(failed)
+            .map_err(not_read)
     }
 
     /// Deletes a blob; one that is not there is as good as deleted.
@@ -131,6 +131,17 @@ impl Blobs {
     }
 }
 
-pub(crate) fn failed(error: impl std::error::Error) -> Error {
-    Error::Open(format!("the store for files failed: {error}"))
+/// What the store for files says when it cannot be reached or takes nothing: it may be back soon.
+pub(crate) fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Files(Box::new(error))
+}
+
+/// The same for a blob that an item has. One that is gone does not come back by itself.
+fn not_read(error: object_store::Error) -> Error {
+    match error {
+        object_store::Error::NotFound { .. } => {
+            Error::Open(format!("the bytes of an item are gone: {error}"))
+        }
+        other => failed(other),
+    }
 }

@@ -48,6 +48,11 @@ pub enum ApiError {
         /// The largest size taken.
         limit: u64,
     },
+    /// A body whose values would take more memory than one call may.
+    TooMuch {
+        /// The most that is taken.
+        limit: u64,
+    },
     /// A part of a file that lies outside of it.
     Range {
         /// The file's size.
@@ -57,6 +62,8 @@ pub enum ApiError {
     Slow,
     /// The body ended before its end.
     Cut,
+    /// Other calls hold all the room that there is.
+    Full,
     /// The call took too long, or the server is stopping.
     Unavailable(&'static str),
     /// No such route.
@@ -115,6 +122,14 @@ impl ApiError {
                 413,
                 format!("{what} is larger than the {limit} bytes that are taken"),
             ),
+            Self::TooMuch { limit } => Problem::new(
+                Code::PayloadTooLarge,
+                413,
+                format!(
+                    "the values of the body would take more than the {} MiB of memory that one call may; send fewer items in a call",
+                    limit >> 20
+                ),
+            ),
             Self::Range { size } => {
                 let detail = format!("Range: the file has {size} bytes, and none of them are in that range");
                 let mut said = Problem::new(Code::ValidationFailed, 416, detail);
@@ -127,6 +142,7 @@ impl ApiError {
                 said.path = Some("body".to_owned());
                 said
             }
+            Self::Full => unavailable("the server is busy with other large calls; send it again in a moment"),
             Self::Unavailable(detail) => unavailable(detail),
             Self::NoRoute(path) => Problem::new(Code::NotFound, 404, format!("there is nothing at '{path}'")),
             Self::Method => Problem::new(
@@ -204,7 +220,7 @@ pub(crate) fn refused_entry(refusal: &Refusal) -> RefusedEntry {
     .into()
 }
 
-/// A fault of the store: logged here, with its chain, and answered without a word about it.
+/// A fault of the store, or of the one for files: logged here, with its chain, and answered without a word about it.
 fn failed(error: &EngineError) -> Problem {
     let away = match error {
         EngineError::Refused(refusal) => return refused(refusal),
@@ -214,6 +230,10 @@ fn failed(error: &EngineError) -> Problem {
             let detail = "the database was lost at the moment of committing: it may have happened; ask again, with the \
                           same Idempotency-Key where the call has one";
             return unavailable(detail);
+        }
+        EngineError::Files(_) => {
+            log(error);
+            return unavailable("the file store cannot be reached at the moment");
         }
         EngineError::Sqlite { .. }
         | EngineError::Postgres { .. }
@@ -275,7 +295,7 @@ impl IntoResponse for ApiError {
                     headers.insert(header::CONTENT_RANGE, value);
                 }
             }
-            Self::Slow | Self::Cut | Self::TooLarge { .. } => {
+            Self::Slow | Self::Cut | Self::TooLarge { .. } | Self::Full => {
                 // What is left of the body is not read.
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

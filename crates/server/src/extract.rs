@@ -1,25 +1,19 @@
 //! Reading requests. Whatever cannot be read is said with its place: a property's path, a parameter's or a header's name.
 
-use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use docket_core::id::{DeliveryId, ItemId, JobId, KeyId, NotificationId, PauseId, ReviewId};
 use docket_core::name::{CollectionId, NAME_MAX, PipelineName, ReviewerId, StepName, TenantId, check_text};
 use docket_core::{Refusal, Refused};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::body::read_json;
 use crate::error::{ApiError, ApiResult};
 use crate::state::AppState;
-use crate::strict::Strict;
-
-/// From this size on JSON is read away from the threads that serve others.
-const READ_ASIDE: usize = 256 << 10;
 
 /// A header that may be there once.
 pub fn one_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> ApiResult<Option<&'a str>> {
@@ -72,86 +66,6 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for BatchJson<T
             .await
             .map(Self)
     }
-}
-
-async fn read_json<T>(request: Request, state: &AppState, limit: usize) -> ApiResult<T>
-where
-    T: DeserializeOwned + Send + 'static,
-{
-    check_is_json(request.headers())?;
-    check_plain(request.headers())?;
-    let read = read_body(request.into_body(), limit);
-    let bytes = tokio::time::timeout(state.config().body_timeout, read)
-        .await
-        .map_err(|_| ApiError::Slow)??;
-    if bytes.len() < READ_ASIDE {
-        return parse_json(&bytes);
-    }
-    let parsed = tokio::task::spawn_blocking(move || parse_json(&bytes)).await;
-    parsed.map_err(|_| ApiError::Internal)?
-}
-
-fn check_is_json(headers: &HeaderMap) -> ApiResult<()> {
-    let found = one_header(headers, &header::CONTENT_TYPE)?.unwrap_or_default();
-    let essence = found
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
-        return Ok(());
-    }
-    let said = match found {
-        "" => "the body needs Content-Type: application/json".to_owned(),
-        other => format!("the body needs Content-Type: application/json, not '{other}'"),
-    };
-    Err(ApiError::MediaType(said))
-}
-
-/// Bodies are taken as they are: what they unpack to would have no bound.
-pub(crate) fn check_plain(headers: &HeaderMap) -> ApiResult<()> {
-    match one_header(headers, &header::CONTENT_ENCODING)? {
-        None => Ok(()),
-        Some(word) if word.trim().eq_ignore_ascii_case("identity") => Ok(()),
-        Some(_) => Err(ApiError::MediaType(
-            "a body with Content-Encoding is not taken; send it as it is".to_owned(),
-        )),
-    }
-}
-
-async fn read_body(body: Body, limit: usize) -> ApiResult<Bytes> {
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::TooLarge {
-            what: "the body",
-            limit: limit as u64,
-        }),
-        Err(_) => Err(ApiError::Cut),
-    }
-}
-
-/// Reads JSON; only what cannot be read is read again, for its place.
-pub(crate) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = T::deserialize(Strict(&mut reader)).and_then(|read| reader.end().map(|()| read));
-    let first: serde_json::Error = match read {
-        Ok(read) => return Ok(read),
-        Err(error) => error,
-    };
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let Err(error) = serde_path_to_error::deserialize::<_, T>(Strict(&mut reader)) else {
-        // What was read is right, and more follows.
-        return Err(ApiError::malformed("body", first.to_string()));
-    };
-    let path = error.path().to_string();
-    let error = error.into_inner();
-    let problem = error.to_string();
-    let path = match error.classify() {
-        serde_json::error::Category::Data => member_path(&path, &problem, "body"),
-        _ => "body".to_owned(),
-    };
-    Err(ApiError::malformed(path, problem))
 }
 
 /// Where a problem is. A member that is missing, or there twice, is told by its name alone: it has no place of its own.

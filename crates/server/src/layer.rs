@@ -16,6 +16,7 @@ use futures_util::FutureExt as _;
 use tracing::Instrument as _;
 
 use crate::error::{ApiError, Said};
+use crate::room::Holding;
 use crate::state::AppState;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -77,6 +78,10 @@ pub(crate) async fn around(State(state): State<AppState>, mut request: Request, 
     }
     let span = tracing::info_span!("request", id = %id, %method, route = route.unwrap_or("none"));
     let head = method == Method::HEAD;
+    let holding = Holding::default();
+    if let Bound::Usual = bound_of(route) {
+        request.extensions_mut().insert(holding.clone());
+    }
     let answer = async {
         let run = AssertUnwindSafe(next.run(request)).catch_unwind();
         let answered = match bound_of(route) {
@@ -86,6 +91,7 @@ pub(crate) async fn around(State(state): State<AppState>, mut request: Request, 
                 Err(_) => Ok(ApiError::Unavailable("the call took too long").into_response()),
             },
         };
+        drop(holding);
         let response = answered.unwrap_or_else(|panic| {
             tracing::error!(panic = panic_text(panic.as_ref()), "a handler panicked");
             ApiError::Internal.into_response()

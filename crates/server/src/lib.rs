@@ -12,6 +12,7 @@
 //! future that resolves at the signal to stop. [`AppState::begin_shutdown`] ends waiting claims and streams; `serve` calls it first.
 //! [`ServerConfig::observe`] is told of every answered request, for metrics.
 
+mod body;
 pub mod caller;
 mod dictionary;
 mod disposition;
@@ -23,6 +24,7 @@ mod layer;
 pub mod openapi;
 mod page;
 mod proxy;
+mod room;
 mod route;
 mod router;
 mod serve;

@@ -22,7 +22,8 @@ use utoipa::{IntoParams, IntoResponses, Modify, OpenApi as _};
                        API key or a JWT. Errors are `application/problem+json` with a stable `code`. Lists take `limit` and \
                        `cursor`. Creating calls take `Idempotency-Key`: the same key returns the first answer and creates nothing; \
                        such an answer carries `Idempotency-Replayed: true`, and `Idempotency-Request-Differs: true` where the first \
-                       call said something else. Unknown properties are refused.",
+                       call said something else. Unknown properties are refused, and so are whole numbers of more than 64 bits, which \
+                       would be rounded: send them as strings.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::layer::Observed;
 use crate::proxy::Proxies;
+use crate::room::Room;
 
 /// Told of every answered request.
 pub type Observe = Arc<dyn Fn(&Observed<'_>) + Send + Sync>;
@@ -21,6 +22,14 @@ pub struct ServerConfig {
     pub batch_max: usize,
     /// The largest JSON body of other calls.
     pub json_max: usize,
+    /// What the values of one JSON body may take in memory once it is read.
+    pub values_max: usize,
+    /// What the JSON bodies of all calls that are under way may have together, small ones not counted.
+    pub bodies_held_max: usize,
+    /// What their values may take together.
+    pub values_held_max: usize,
+    /// How long a call waits for room in memory.
+    pub room_timeout: Duration,
     /// How long a JSON body may take to arrive.
     pub body_timeout: Duration,
     /// How long an upload, a download or a stream may stand still.
@@ -46,6 +55,10 @@ impl Default for ServerConfig {
         Self {
             batch_max: 32 << 20,
             json_max: 4 << 20,
+            values_max: 256 << 20,
+            bodies_held_max: 128 << 20,
+            values_held_max: 512 << 20,
+            room_timeout: Duration::from_secs(5),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             call_timeout: Duration::from_secs(60),
@@ -71,6 +84,7 @@ impl std::fmt::Debug for ServerConfig {
 struct Inner {
     engine: Engine,
     access: Access,
+    room: Room,
     config: ServerConfig,
     random: Arc<dyn Random>,
     stop: watch::Sender<bool>,
@@ -92,6 +106,7 @@ impl AppState {
         Self(Arc::new(Inner {
             engine,
             access,
+            room: Room::new(&config),
             config,
             random: Arc::new(SystemRandom),
             stop: watch::Sender::new(false),
@@ -111,6 +126,11 @@ impl AppState {
     /// The bounds.
     pub fn config(&self) -> &ServerConfig {
         &self.0.config
+    }
+
+    /// Room in memory.
+    pub(crate) fn room(&self) -> &Room {
+        &self.0.room
     }
 
     pub(crate) fn random(&self) -> &dyn Random {

@@ -7,6 +7,8 @@
 //! Names, texts and numbers are checked by `docket-core` when a request is turned into the engine's words, not here: a request that
 //! can be read is well formed, which does not mean that it is right.
 //!
+//! Whether a text can be read at all without losing a number or all memory is told by [`json`], for whoever reads one.
+//!
 //! With the feature `openapi` the types carry their schemas.
 //!
 //! Deliberately absent: rules, and HTTP.
@@ -17,6 +19,7 @@ pub mod field;
 pub mod insight;
 pub mod item;
 pub mod job;
+pub mod json;
 pub mod key;
 pub mod limit;
 pub mod log;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use docket_client::wire::item::SubmitItem;
+use docket_client::wire::json;
 use docket_core::content::check_json;
 use docket_core::item::{ItemDetails, JSON_MAX};
 use serde::{Deserialize, Serialize};
@@ -18,10 +19,13 @@ use super::refused::RefusedRecord;
 
 /// A batch goes when it has so many bytes, though it may have room for more entries.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The same for what its values take in memory, here and at the server: many small ones take far more than their text.
+const VALUES_MAX: usize = 64 * 1024 * 1024;
 /// A record of fewer bytes cannot be beyond the largest payload, which is left to the server to say.
 const SURELY_SMALL: usize = JSON_MAX / 4;
 
 const NOT_JSON: &str = "no JSON";
+const NOT_EXACT: &str = "number too long";
 const NOT_UTF8: &str = "no UTF-8";
 const NOT_OBJECT: &str = "no object";
 const TOO_LONG: &str = "too long";
@@ -76,6 +80,7 @@ pub(super) struct Batch {
     /// Where the source stands behind it; none where a later run should look at it again.
     pub(super) position: Option<Position>,
     weight: usize,
+    values: usize,
     largest_confidence: f64,
 }
 
@@ -142,14 +147,15 @@ impl Batcher {
 
     /// Takes a row.
     pub(super) fn row(&mut self, key: String, record: &str) {
-        let read = serde_json::from_str(record).map_err(|problem| unfit(NOT_JSON, problem.to_string()));
+        let read = read_json(record);
         self.record(Which::Key(key.clone()), record, read);
         self.open.position = Some(Position::Key(key));
     }
 
-    fn record(&mut self, which: Which, text: &str, read: Result<Value, Unfit>) {
+    fn record(&mut self, which: Which, text: &str, read: Result<(Value, usize), Unfit>) {
         self.open.records += 1;
-        let mapped = read.and_then(|record| self.mapping.apply(record));
+        let values = read.as_ref().map_or(0, |(_, values)| *values);
+        let mapped = read.and_then(|(record, _)| self.mapping.apply(record));
         let mapped = mapped.and_then(|mapped| {
             match &mapped {
                 Mapped::Item(item) if self.checks || text.len() >= SURELY_SMALL => check(item)?,
@@ -160,8 +166,9 @@ impl Batcher {
         match mapped {
             Ok(Mapped::Skipped(why)) => *self.open.skipped.entry(why).or_default() += 1,
             Ok(Mapped::Item(item)) => {
-                let weight = text.len() * (1 + usize::from(item.display_payload.is_some()));
-                self.open.weight += weight;
+                let times = 1 + usize::from(item.display_payload.is_some());
+                self.open.weight += text.len() * times;
+                self.open.values += values * times;
                 self.open.note_confidence(&item);
                 self.open.entries.push(Entry {
                     item: *item,
@@ -187,6 +194,7 @@ impl Batcher {
         let open = &self.open;
         let full = open.entries.len() >= self.size
             || open.weight >= BYTES_MAX
+            || open.values >= VALUES_MAX
             || open.refused.len() >= self.size
             || open.records >= 20 * self.size as u64;
         full.then(|| self.rest())
@@ -220,16 +228,32 @@ fn unfit(kind: &'static str, reason: String) -> Unfit {
     Unfit { kind, reason }
 }
 
+/// JSON whose numbers stay what they are, and what it takes in memory.
+fn read_json(text: &str) -> Result<(Value, usize), Unfit> {
+    let read = serde_json::from_str(text).map_err(|problem| unfit(NOT_JSON, problem.to_string()))?;
+    Ok((read, weigh(text)?))
+}
+
+fn weigh(text: &str) -> Result<usize, Unfit> {
+    let weighed = json::weigh(text.as_bytes(), usize::MAX);
+    weighed.map_err(|problem| unfit(NOT_EXACT, problem.to_string()))
+}
+
 /// The record of a line: plain JSON, extended JSON, or a line of an earlier run's refused ones.
-fn read_line(text: &str) -> Result<Value, Unfit> {
-    let read: Value = serde_json::from_str(text).map_err(|problem| unfit(NOT_JSON, problem.to_string()))?;
+fn read_line(text: &str) -> Result<(Value, usize), Unfit> {
+    let (read, values) = read_json(text)?;
     let record = RefusedRecord::unwrap(read);
+    if let Value::String(text) = &record {
+        // A record that was kept as text because of its numbers has them still.
+        weigh(text)?;
+    }
     if !record.is_object() {
         let problem =
             "the line is no JSON object; an array of records is written one a line by `jq -c '.[]'`";
         return Err(unfit(NOT_OBJECT, problem.to_owned()));
     }
-    extended::plain(record).map_err(|problem| unfit("wrong extended JSON", problem))
+    let record = extended::plain(record).map_err(|problem| unfit("wrong extended JSON", problem))?;
+    Ok((record, values))
 }
 
 /// Looks at an item as the server does, before anything is sent.
@@ -252,4 +276,57 @@ fn check(item: &SubmitItem) -> Result<(), Unfit> {
         .check()
         .and_then(|()| check_json("payload", &item.payload, JSON_MAX).map(drop))
         .map_err(|refusal| unfit(NOT_TAKEN, refusal.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backfill::given::MappingArgs;
+    use crate::backfill::path::Path;
+
+    fn batcher() -> Batcher {
+        let mapping = MappingArgs::default().read(Path::of_name("_id")).unwrap();
+        Batcher::new(mapping, 1_000, true, false)
+    }
+
+    #[test]
+    fn a_number_that_would_be_rounded_is_refused_with_its_record_as_it_is() {
+        let record = r#"{"_id": "a", "lines": [{"serial": 123456789012345678901}]}"#;
+        let mut batcher = batcher();
+        batcher.row("a".to_owned(), record);
+        batcher.row(
+            "b".to_owned(),
+            r#"{"_id": "b", "serial": "123456789012345678901", "n": 18446744073709551615}"#,
+        );
+        let batch = batcher.rest();
+        assert_eq!((batch.entries.len(), batch.refused.len()), (1, 1));
+        let refused = &batch.refused[0];
+        assert_eq!(refused.kind, NOT_EXACT);
+        assert!(
+            refused
+                .reason
+                .starts_with("lines[0].serial: the whole number 123456789012345678901 "),
+            "{}",
+            refused.reason
+        );
+        // It is kept as it was, and found wanting again until somebody mends it.
+        let kept = refused.line();
+        assert_eq!(kept["record"], record);
+        let (mended, _) =
+            read_line(&kept.to_string().replace("123456789012345678901}", "\\\"1\\\"}")).unwrap();
+        assert_eq!(mended["lines"][0]["serial"], "1");
+        assert_eq!(read_line(&kept.to_string()).unwrap_err().kind, NOT_EXACT);
+    }
+
+    #[test]
+    fn many_small_values_fill_a_batch_before_its_bytes_do() {
+        let record = format!(r#"{{"_id": "a", "all": [{}0]}}"#, r#"{"":0},"#.repeat(20_000));
+        let mut batcher = batcher();
+        let mut taken = 0;
+        while batcher.full().is_none() {
+            batcher.row("a".to_owned(), &record);
+            taken += 1;
+        }
+        assert!((4..10).contains(&taken), "{taken}");
+    }
 }

@@ -8,6 +8,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use docket_client::wire::json as wire_json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -35,8 +36,8 @@ impl RefusedRecord {
             Which::Key(key) => ("key", json!(key)),
         };
         let text = self.record.as_deref().filter(|text| !text.is_empty());
-        // What is no JSON is kept as text.
-        let record = text.map(|text| serde_json::from_str(text).unwrap_or_else(|_| json!(text)));
+        // What is no JSON is kept as text, and so is what has a number that would not stay what it is.
+        let record = text.map(|text| wire_json::read(text.as_bytes()).unwrap_or_else(|_| json!(text)));
         json!({
             WHY: { place.0: place.1, "kind": self.kind, "reason": self.reason },
             RECORD: record.map(Self::unwrap),
@@ -53,7 +54,7 @@ impl RefusedRecord {
         match read {
             Value::Object(mut map) if kept(&map) => match map.remove(RECORD) {
                 // Text that was no JSON, and may be now.
-                Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+                Some(Value::String(text)) => wire_json::read(text.as_bytes()).unwrap_or(Value::String(text)),
                 record => record.unwrap_or_default(),
             },
             other => other,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use docket_client::wire::item::{SubmitItem, Submitted};
+use docket_client::wire::json as wire_json;
 use docket_client::wire::{Code, EntryError};
 use docket_client::{ClientError, Upload};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -245,9 +246,9 @@ fn local_refusal(detail: &str) -> EntryError {
 
 fn read_item(line: &[u8], is_payload: bool) -> serde_json::Result<SubmitItem> {
     match is_payload {
-        false => serde_json::from_slice(line),
+        false => wire_json::read(line),
         true => {
-            let payload: Value = serde_json::from_slice(line)?;
+            let payload: Value = wire_json::read(line)?;
             serde_json::from_value(json!({ "payload": payload }))
         }
     }

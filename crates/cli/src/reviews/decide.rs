@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use docket_client::wire::collection::ReviewOutcome;
+use docket_client::wire::json as wire_json;
 use docket_client::wire::review::{Decision, FieldCorrection};
 use docket_core::lease::LeaseToken;
 use serde_json::Value;
@@ -34,7 +35,8 @@ fn correction(text: &str) -> Result<FieldCorrection, String> {
     let (field, value) = text
         .split_once('=')
         .ok_or_else(|| "needs a field and a value, as total=12.5".to_owned())?;
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    // A number that would be rounded stays what it is as text.
+    let value = wire_json::read(value.as_bytes()).unwrap_or_else(|_| Value::String(value.to_owned()));
     Ok(FieldCorrection {
         field: field.to_owned(),
         value,

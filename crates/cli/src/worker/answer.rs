@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 
 use docket_client::wire::field::MachineField;
+use docket_client::wire::json as wire_json;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The longest line that is read whole: a JSON value of the contract has at most 1 MiB, and its text may be escaped.
 pub(crate) const LINE_MAX: usize = 4 * 1024 * 1024;
@@ -22,7 +23,8 @@ const KEPT_MAX: usize = LINE_MAX;
 pub(crate) struct StepLine {
     pub(crate) job_id: Option<String>,
     pub(crate) step: String,
-    pub(crate) output: Value,
+    /// What came out of it; or why that cannot be kept.
+    pub(crate) output: Result<Value, String>,
 }
 
 /// What a command made of a job.
@@ -86,12 +88,26 @@ pub(crate) fn read_line(line: &[u8]) -> Line {
         return Line::Other;
     }
     match serde_json::from_slice::<Map<String, Value>>(line) {
-        Ok(object) => step_of(&object).map_or(Line::Other, Line::Step),
+        Ok(object) => step_of(&object, line).map_or(Line::Other, Line::Step),
         Err(_) => Line::Other,
     }
 }
 
-fn step_of(object: &Map<String, Value>) -> Option<StepLine> {
+/// Why the numbers of a text would not stay what they are, where they would not.
+fn inexact(text: &[u8]) -> Option<String> {
+    let weighed = wire_json::weigh(text, usize::MAX);
+    weighed.err().map(|problem| problem.to_string())
+}
+
+/// An answer as it is; where a number of its text would be rounded, the failure that this is.
+fn exact(text: &[u8], answer: Value) -> Value {
+    match inexact(text) {
+        None => answer,
+        Some(problem) => json!({ "error": format!("the command's answer cannot be kept: {problem}") }),
+    }
+}
+
+fn step_of(object: &Map<String, Value>, line: &[u8]) -> Option<StepLine> {
     let step = object.get("step")?.as_str()?.to_owned();
     let known = ["step", "output", "jobId"];
     if !object.keys().all(|key| known.contains(&key.as_str())) {
@@ -100,7 +116,10 @@ fn step_of(object: &Map<String, Value>) -> Option<StepLine> {
     Some(StepLine {
         job_id: object.get("jobId").and_then(Value::as_str).map(str::to_owned),
         step,
-        output: object.get("output").cloned().unwrap_or(Value::Null),
+        output: match inexact(line) {
+            None => Ok(object.get("output").cloned().unwrap_or(Value::Null)),
+            Some(problem) => Err(problem),
+        },
     })
 }
 
@@ -144,7 +163,7 @@ pub(crate) fn read_named(line: &[u8]) -> Option<(Option<String>, Value)> {
         Some(Value::String(id)) => Some(id),
         Some(_) => return None,
     };
-    Some((job_id, Value::Object(object)))
+    Some((job_id, exact(line, Value::Object(object))))
 }
 
 /// The end of standard output, bounded: what the answer is looked for in.
@@ -181,8 +200,9 @@ impl Kept {
         self.lines
             .iter()
             .rev()
-            .filter_map(|line| serde_json::from_slice(line).ok())
-            .find(is_composite)
+            .filter_map(|line| Some((line, serde_json::from_slice(line).ok()?)))
+            .find(|(_, value)| is_composite(value))
+            .map(|(line, value)| exact(line, value))
     }
 
     fn whole(&self) -> Option<Value> {
@@ -194,7 +214,8 @@ impl Kept {
             text.extend_from_slice(line);
             text.push(b'\n');
         }
-        serde_json::from_slice(&text).ok()
+        let value = serde_json::from_slice(&text).ok()?;
+        Some(exact(&text, value))
     }
 
     /// The last line that was said, for those who wonder why there was no answer.
@@ -291,9 +312,37 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_would_be_rounded_is_a_failure_that_says_where() {
+        let long = "123456789012345678901";
+        let said = |value| read_answer(value).unwrap().failure.unwrap().error;
+        for (text, place) in [
+            (format!("{{\"total\": {long}}}"), "total: "),
+            (format!("reading\n{{\"result\": [1, {long}]}}"), "result[1]: "),
+            (long.to_owned(), ""),
+        ] {
+            let error = said(kept(&text).unwrap());
+            let expected = format!("the command's answer cannot be kept: {place}the whole number {long} ");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        let (job, answer) =
+            read_named(format!("{{\"jobId\": \"a\", \"total\": {long}}}").as_bytes()).unwrap();
+        assert_eq!(job.as_deref(), Some("a"));
+        assert!(said(answer).contains("total: "));
+        let Line::Step(step) = read_line(format!("{{\"step\": \"ocr\", \"output\": {long}}}").as_bytes())
+        else {
+            panic!("it is a step");
+        };
+        assert!(step.output.unwrap_err().starts_with("output: "));
+        assert_eq!(
+            kept("{\"total\": 18446744073709551615}"),
+            Some(json!({ "total": u64::MAX }))
+        );
+    }
+
+    #[test]
     fn a_step_is_told_from_a_failure_that_names_one() {
         let step = |text: &str| match read_line(text.as_bytes()) {
-            Line::Step(step) => Some((step.step, step.output)),
+            Line::Step(step) => Some((step.step, step.output.unwrap())),
             Line::Other => None,
         };
         assert_eq!(

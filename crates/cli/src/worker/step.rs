@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use docket_client::wire::json as wire_json;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
@@ -37,10 +38,11 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
             let mut text = String::new();
             let limit = u64::try_from(LINE_MAX)?;
             std::io::stdin().lock().take(limit).read_to_string(&mut text)?;
-            serde_json::from_str(&text).context("what was read from standard input is no JSON")?
+            wire_json::read(text.as_bytes())
+                .context("what was read from standard input is no JSON that can be kept")?
         }
-        Some(text) => serde_json::from_str(text)
-            .context("--output is no JSON; a text needs its own quotes: '\"done\"'")?,
+        Some(text) => wire_json::read(text.as_bytes())
+            .context("--output is no JSON that can be kept; a text needs its own quotes: '\"done\"'")?,
     };
     let mut line = json!({ "step": args.name, "output": output });
     if let Some(job) = &args.job {

@@ -134,8 +134,13 @@ impl Steps {
     /// Tells the server; an error says why it is not kept.
     pub(crate) async fn report(&self, line: StepLine) -> Result<(), String> {
         let job = self.find(line.job_id.as_deref())?;
-        let told = job.step(&line.step, &line.output).await;
-        told.map_err(|error| format!("step '{}' could not be kept: {error}", line.step))
+        let not_kept = |problem: String| format!("step '{}' could not be kept: {problem}", line.step);
+        let output = line
+            .output
+            .as_ref()
+            .map_err(|problem| not_kept(problem.clone()))?;
+        let told = job.step(&line.step, output).await;
+        told.map_err(|error| not_kept(error.to_string()))
     }
 
     /// Reports steps in order, as they come, until nobody can send any more.

@@ -5,17 +5,19 @@
 //! between, the sweeper finds them by that row.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use docket_core::content::{Digest, Hasher};
-use docket_core::id::UploadId;
+use docket_core::id::{ItemId, UploadId};
 use docket_core::item::{Content, FileContent, ItemDetails};
 use docket_core::name::{CollectionId, NAME_MAX, TEXT_MAX, check_text};
 use docket_core::scope::Scope;
 use docket_core::tenant::UploadLimit;
 use docket_core::{Refusal, Refused, Timestamp};
-use docket_store::table::{collection, tenant, upload};
-use docket_store::{Result, Tx};
+use docket_store::table::{collection, item, tenant, upload};
+use docket_store::{Error, Result, Tx};
 use object_store::buffered::BufWriter;
+use tokio::io::AsyncWriteExt as _;
 
 use super::classify::{Class, KnownItems};
 use super::prepare::Prepared;
@@ -23,6 +25,11 @@ use super::submit::{SubmitCall, SubmittedItem};
 use crate::blob::failed;
 use crate::engine::{Engine, Kernel};
 use crate::once::{Asked, Once};
+
+/// What a writer has begun when its client goes away may come to its end a little later: its bytes are swept after that.
+const SWEPT_AFTER_MS: i64 = 60_000;
+/// So long is a store for files asked to take back the parts of an upload that was given up.
+const ABORT_MAX: Duration = Duration::from_secs(10);
 
 /// A file that is to come.
 #[derive(Clone, Debug)]
@@ -80,7 +87,8 @@ pub struct Upload {
     asked: Option<Asked>,
     id: UploadId,
     blob_key: String,
-    writer: BufWriter,
+    /// None once it was given up.
+    writer: Option<BufWriter>,
     hasher: Hasher,
     size: u64,
     expires_at: Timestamp,
@@ -143,7 +151,7 @@ impl Engine {
             Some(Known::Answer(first)) => return Ok(UploadStart::Repeated(first)),
             None => {}
         }
-        let writer = self.blobs.write(&blob_key);
+        let writer = Some(self.blobs.write(&blob_key));
         Ok(UploadStart::Ready(Box::new(Upload {
             engine: self.clone(),
             scope: scope.clone(),
@@ -158,6 +166,13 @@ impl Engine {
             whole: true,
             open: true,
         })))
+    }
+
+    async fn has_other_bytes(&self, id: ItemId, digest: Digest) -> Result<bool> {
+        let look = self.kernel.store.read("upload_first", (id, digest), |tx, p| {
+            Box::pin(has_other_bytes(tx, p.0, p.1))
+        });
+        look.await
     }
 
     fn check_size(&self, size: u64) -> Result<()> {
@@ -182,13 +197,20 @@ impl Upload {
         self.engine.check_size(self.size + bytes.len() as u64)?;
         self.size += bytes.len() as u64;
         self.hasher.update(&bytes);
-        self.writer.put(bytes).await.map_err(failed)?;
+        let taken = self.writer_in_time().await?.put(bytes).await;
+        taken.map_err(|error| self.not_taken(error))?;
         self.whole = before;
         Ok(())
     }
 
-    /// All bytes are there: makes the item, or finds out that it was there already.
-    pub async fn finish(mut self) -> Result<SubmittedItem> {
+    /// [`Upload::finish_once`] for those who have no use for whether it was the first with its key.
+    pub async fn finish(self) -> Result<SubmittedItem> {
+        self.finish_once().await.map(|once| once.answer)
+    }
+
+    /// All bytes are there: makes the item, or finds out that it was there already, or that another upload with the same key was faster.
+    pub async fn finish_once(mut self) -> Result<Once<SubmittedItem>> {
+        self.writer_in_time().await?;
         let digest = self.hasher.clone().finish();
         let problem = match self.request.digest {
             _ if !self.whole => Some(Refusal::Conflict {
@@ -202,12 +224,11 @@ impl Upload {
             _ => None,
         };
         if let Some(refusal) = problem {
-            self.abort().await?;
+            self.give_up().await?;
             return Err(refusal.into());
         }
-        tokio::io::AsyncWriteExt::shutdown(&mut self.writer)
-            .await
-            .map_err(failed)?;
+        let written = self.writer_in_time().await?.shutdown().await;
+        written.map_err(|error| self.not_taken(error))?;
         let file = FileContent {
             filename: self.request.filename.clone(),
             media_type: self.request.media_type.clone(),
@@ -223,29 +244,70 @@ impl Upload {
         let call = SubmitCall {
             scope: self.scope.clone(),
             collection: self.request.collection.clone(),
-            items: vec![Ok(prepared)],
+            items: Arc::from([Ok(prepared)]),
             key: self.asked.clone(),
             upload: Some((self.id, self.expires_at)),
             is_finished: false,
         };
-        let answer = self.engine.batches.submit.call(call).await?;
+        let answer = self.engine.submit_call(call).await?;
         // Taken, known or refused: its place and its bytes have been seen to.
         self.open = false;
         let mut answer = answer?;
-        Ok(answer
-            .results
-            .pop()
-            .ok_or(docket_store::Error::Unanswered { operation: "submit" })??)
+        let result = answer.results.pop();
+        let item = result.ok_or(Error::Unanswered { operation: "submit" })??;
+        let differs = answer.replayed && self.engine.has_other_bytes(item.id, digest).await?;
+        Ok(Once {
+            answer: item,
+            replayed: answer.replayed,
+            request_differs: answer.request_differs || differs,
+        })
     }
 
     /// Gives the upload up: its place is free at once, its bytes are swept.
     pub async fn abort(mut self) -> Result<()> {
-        // Bytes that cannot be taken back now are the sweeper's.
-        if let Err(error) = self.writer.abort().await {
-            tracing::debug!(%error, "the parts of an upload were not taken back");
+        self.give_up().await
+    }
+
+    async fn give_up(&mut self) -> Result<()> {
+        if let Some(mut writer) = self.writer.take() {
+            // Bytes that cannot be taken back now are the sweeper's.
+            match tokio::time::timeout(ABORT_MAX, writer.abort()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "the parts of an upload were not taken back"),
+                Err(_) => tracing::debug!("the parts of an upload were not taken back in time"),
+            }
         }
-        self.open = false;
-        discard(&self.engine.kernel, self.id).await
+        if self.open {
+            discard(&self.engine.kernel, self.id, self.engine.kernel.clock.now()).await?;
+            self.open = false;
+        }
+        Ok(())
+    }
+
+    /// The writer, while there is time. Once that is over the upload is given up: the sweeper may take its bytes away at any moment.
+    async fn writer_in_time(&mut self) -> Result<&mut BufWriter> {
+        if self.is_over() {
+            self.give_up().await?;
+        }
+        let expired = self.expired();
+        self.writer.as_mut().ok_or(expired)
+    }
+
+    fn is_over(&self) -> bool {
+        self.engine.kernel.clock.now() >= self.expires_at
+    }
+
+    fn expired(&self) -> Error {
+        let expired_at = self.expires_at;
+        Refusal::UploadExpired { expired_at }.into()
+    }
+
+    /// Why bytes were not taken. What the sweeper has taken away under the writer is no fault of the store for files.
+    fn not_taken(&self, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+        match self.is_over() {
+            true => self.expired(),
+            false => failed(error),
+        }
     }
 }
 
@@ -257,9 +319,10 @@ impl Drop for Upload {
             return;
         }
         let (kernel, id) = (Arc::clone(&self.engine.kernel), self.id);
+        let due_at = kernel.clock.now().plus_ms(SWEPT_AFTER_MS);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Err(error) = discard(&kernel, id).await {
+                if let Err(error) = discard(&kernel, id, due_at).await {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
                         "an upload waits for its expiry"
@@ -270,8 +333,8 @@ impl Drop for Upload {
     }
 }
 
-async fn discard(kernel: &Kernel, id: UploadId) -> Result<()> {
-    let params = (id, kernel.clock.now());
+async fn discard(kernel: &Kernel, id: UploadId, due_at: Timestamp) -> Result<()> {
+    let params = (id, due_at);
     kernel
         .store
         .run("upload_discard", params, |tx, p| {
@@ -322,14 +385,20 @@ async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<Known>> {
             p.scope.actor.as_str(),
         )?;
         let mut known = KnownItems::look_up(tx, &[(found.key, &prepared)]).await?;
-        let new = docket_core::id::ItemId::from_uuid(p.id.uuid());
+        let new = ItemId::from_uuid(p.id.uuid());
         if let Class::Duplicate(id) = known.classify(found.key, &prepared, new, &mut allowance)? {
-            return Ok(Some(Known::Item(SubmittedItem {
+            let item = SubmittedItem {
                 id,
                 job: None,
                 duplicate: true,
                 versioned: false,
-            })));
+            };
+            if let Some(asked) = &p.asked {
+                // As an upload keeps it that had its bytes sent first.
+                let answer: [Refused<_>; 1] = [Ok(item.clone())];
+                asked.keep(tx, &answer, p.now).await?;
+            }
+            return Ok(Some(Known::Item(item)));
         }
     } else if allowance.remaining == 0 {
         let limit = allowance.limit.unwrap_or(0);
@@ -354,10 +423,20 @@ async fn first_answer(tx: &mut Tx, p: &Begin) -> Result<Option<Once<SubmittedIte
         .answer
         .into_iter()
         .next()
-        .ok_or(docket_store::Error::Unanswered { operation: "submit" })??;
+        .ok_or(Error::Unanswered { operation: "submit" })??;
+    let differs = match p.request.digest {
+        Some(digest) => has_other_bytes(tx, item.id, digest).await?,
+        None => false,
+    };
     Ok(Some(Once {
         answer: item,
         replayed: first.replayed,
-        request_differs: first.request_differs,
+        request_differs: first.request_differs || differs,
     }))
+}
+
+/// Whether an item was made of other bytes than these; of one that had a next version since it is not known any more.
+async fn has_other_bytes(tx: &mut Tx, id: ItemId, digest: Digest) -> Result<bool> {
+    let item = item::get(tx, id).await?;
+    Ok(item.is_some_and(|item| item.version == 1 && item.content_hash != digest))
 }

@@ -24,11 +24,12 @@ use utoipa::IntoParams;
 
 use super::submit::on_conflict;
 use super::view;
+use crate::body::check_plain;
 use crate::caller::{As, Producing};
 use crate::dictionary::{self, Member};
 use crate::disposition;
 use crate::error::{ApiError, ApiResult};
-use crate::extract::{Json, PathParam, Query, check_plain, one_header};
+use crate::extract::{Json, PathParam, Query, one_header};
 use crate::idempotency::{IdempotencyKey, marked};
 use crate::openapi::{Conflicts, IdempotencyHeader, Missing, UploadHeaders};
 use crate::state::AppState;
@@ -120,15 +121,16 @@ async fn take(
     if is_form(&wanted.media_type) {
         return take_form(state, &scope, wanted, request).await;
     }
-    let mut upload = match state.engine().upload(&scope, wanted).await? {
+    let started = state.engine().upload(&scope, wanted).await;
+    let mut upload = match started.map_err(said_in_headers)? {
         UploadStart::Duplicate(item) => return Ok((show(state, &scope, &item).await?, false)),
-        UploadStart::Repeated(first) => return Ok((show_again(state, &scope, &first).await?, false)),
+        UploadStart::Repeated(first) => return Ok((show_once(state, &scope, &first).await?, false)),
         UploadStart::Ready(upload) => upload,
     };
     match pour(state, &mut upload, request.into_body()).await {
         Ok(()) => {
-            let item = upload.finish().await.map_err(said_in_headers)?;
-            Ok((show(state, &scope, &item).await?, true))
+            let taken = upload.finish_once().await.map_err(said_in_headers)?;
+            Ok((show_once(state, &scope, &taken).await?, true))
         }
         Err(error) => {
             upload.abort().await?;
@@ -155,20 +157,23 @@ fn is_form(media_type: &str) -> bool {
     essence.eq_ignore_ascii_case("multipart/form-data")
 }
 
-/// A form's file is named inside its body: what can be refused before that is read is refused by the limit alone.
+/// A form's file is named inside its body: before that is read only the limit can refuse it, and only where nothing says that the file
+/// may be known already. With a key or a digest the engine is asked, which needs the head of the part.
 async fn take_form(
     state: &AppState,
     scope: &Scope,
     wanted: UploadRequest,
     request: Request,
 ) -> ApiResult<(Response, bool)> {
-    let left = state.engine().limits(scope).await?;
-    if left.remaining == 0 {
-        return Err(Refusal::RateLimited {
-            limit: left.limit.unwrap_or(0),
-            wait_ms: left.wait_ms,
+    if wanted.idempotency_key.is_none() && wanted.digest.is_none() {
+        let left = state.engine().limits(scope).await?;
+        if left.remaining == 0 {
+            return Err(Refusal::RateLimited {
+                limit: left.limit.unwrap_or(0),
+                wait_ms: left.wait_ms,
+            }
+            .into());
         }
-        .into());
     }
     let malformed = |_| ApiError::malformed("body", "is not a form that can be read");
     let mut form = Multipart::from_request(request, state)
@@ -186,9 +191,10 @@ async fn take_form(
         size: None,
         ..wanted
     };
-    let mut upload = match state.engine().upload(scope, wanted).await? {
+    let started = state.engine().upload(scope, wanted).await;
+    let mut upload = match started.map_err(said_in_headers)? {
         UploadStart::Duplicate(item) => return Ok((show(state, scope, &item).await?, false)),
-        UploadStart::Repeated(first) => return Ok((show_again(state, scope, &first).await?, false)),
+        UploadStart::Repeated(first) => return Ok((show_once(state, scope, &first).await?, false)),
         UploadStart::Ready(upload) => upload,
     };
     let poured = pour_part(state, &mut upload, part).await;
@@ -204,8 +210,8 @@ async fn take_form(
     };
     match ended {
         Ok(()) => {
-            let item = upload.finish().await.map_err(said_in_headers)?;
-            Ok((show(state, scope, &item).await?, true))
+            let taken = upload.finish_once().await.map_err(said_in_headers)?;
+            Ok((show_once(state, scope, &taken).await?, true))
         }
         Err(error) => {
             upload.abort().await?;
@@ -214,11 +220,16 @@ async fn take_form(
     }
 }
 
-/// What the engine calls the digest is a header here.
+/// What the engine calls the digest and the media type are headers here.
 fn said_in_headers(error: docket_engine::Error) -> ApiError {
     match error {
-        docket_engine::Error::Refused(Refusal::Invalid { path, problem }) if path == "digest" => {
-            ApiError::malformed("Repr-Digest", problem)
+        docket_engine::Error::Refused(Refusal::Invalid { path, problem }) => {
+            let path = match path.as_str() {
+                "digest" => "Repr-Digest".to_owned(),
+                "mediaType" => "Content-Type".to_owned(),
+                _ => path,
+            };
+            ApiError::malformed(path, problem)
         }
         other => other.into(),
     }
@@ -235,9 +246,9 @@ async fn pour_part(state: &AppState, upload: &mut Upload, mut part: Field<'_>) -
     Ok(())
 }
 
-async fn show_again(state: &AppState, scope: &Scope, first: &Once<SubmittedItem>) -> ApiResult<Response> {
-    let answer = show(state, scope, &first.answer).await?;
-    Ok(marked(first.replayed, first.request_differs, answer))
+async fn show_once(state: &AppState, scope: &Scope, once: &Once<SubmittedItem>) -> ApiResult<Response> {
+    let answer = show(state, scope, &once.answer).await?;
+    Ok(marked(once.replayed, once.request_differs, answer))
 }
 
 async fn show(state: &AppState, scope: &Scope, taken: &SubmittedItem) -> ApiResult<Response> {

@@ -8,6 +8,7 @@
 
 mod access;
 mod administration;
+mod bodies;
 mod connections;
 mod events;
 mod hostile;

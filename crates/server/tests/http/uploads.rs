@@ -193,4 +193,91 @@ on_both! {
         let shown = site.get("reviewer", &format!("/api/v1/items/{}/content", shown["id"].as_str().unwrap())).await;
         assert!(shown.header("content-disposition").unwrap().starts_with("inline"));
     }
+
+    async fn a_form_at_the_limit_is_answered_by_its_key_or_its_digest(world: &World) {
+        let site = Site::new(world).await;
+        let form = || site.call("acme", "POST", "/api/v1/collections/acme/documents")
+            .header("content-type", "multipart/form-data; boundary=B")
+            .body("--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f.txt\"\r\n\r\nhello\r\n--B--\r\n");
+        let first = form().header("idempotency-key", "k").send().await;
+        assert_eq!(first.status, 201, "{}", first.text());
+        site.put("admin", "/api/v1/tenants/acme", json!({ "tier": "free", "uploadsPerHour": 1 })).await;
+        site.submit_one("acme", "the last place").await;
+        let again = form().header("idempotency-key", "k").send().await;
+        assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (201, Some("true")), "{}", again.text());
+        let known = form().header("repr-digest", &digest(b"hello")).send().await;
+        assert_eq!((known.status.as_u16(), &known.json()["id"]), (200, &first.json()["id"]), "{}", known.text());
+        form().header("idempotency-key", "new").send().await.problem(429, "rate_limited");
+        form().header("repr-digest", &digest(b"new")).send().await.problem(429, "rate_limited");
+        form().body(untouched()).send().await.problem(429, "rate_limited");
+    }
+
+    async fn the_key_of_a_duplicate_is_kept(world: &World) {
+        let site = Site::new(world).await;
+        let first = site.upload(b"known").send().await;
+        let keyed = || site.upload(b"").header("idempotency-key", "k").body(untouched());
+        let known = keyed().header("repr-digest", &digest(b"known")).send().await;
+        assert_eq!((known.status.as_u16(), known.header("idempotency-replayed")), (200, None), "{}", known.text());
+        let again = keyed().send().await;
+        assert_eq!((again.status.as_u16(), again.header("idempotency-replayed")), (200, Some("true")), "{}", again.text());
+        assert_eq!((&again.json()["id"], again.header("idempotency-request-differs")), (&first.json()["id"], None));
+        let other = keyed().header("repr-digest", &digest(b"other")).send().await;
+        assert_eq!((other.status.as_u16(), other.header("idempotency-request-differs")), (200, Some("true")));
+    }
+
+    async fn of_two_uploads_with_one_key_the_later_is_told_that_it_is(world: &World) {
+        let site = Site::new(world).await;
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let body = Body::from_stream(futures_util::stream::once(async {
+            gone.await.unwrap();
+            Ok::<_, std::io::Error>(bytes::Bytes::from_static(b"the slower one"))
+        }));
+        let (slow, fast) = tokio::join!(site.upload(b"").header("idempotency-key", "k").body(body).send(), async {
+            while world.number("select count(*) from upload").await == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            let fast = site.upload(b"the faster one").header("idempotency-key", "k").send().await;
+            go.send(()).unwrap();
+            fast
+        });
+        assert_eq!((fast.status.as_u16(), fast.header("idempotency-replayed")), (201, None), "{}", fast.text());
+        assert_eq!((slow.status.as_u16(), &slow.json()["id"]), (201, &fast.json()["id"]), "{}", slow.text());
+        assert_eq!(slow.header("idempotency-replayed"), Some("true"));
+        assert_eq!(slow.header("idempotency-request-differs"), Some("true"), "its bytes were others");
+    }
+
+    async fn a_type_that_is_too_long_is_told_by_its_header(world: &World) {
+        let site = Site::new(world).await;
+        let path = "/api/v1/collections/acme/documents";
+        let long = format!("text/{}", "x".repeat(200));
+        site.call("acme", "POST", path).header("content-type", &long).body(untouched()).send().await.wrong_at("Content-Type");
+        let part = format!("--B\r\nContent-Disposition: form-data; name=\"file\"\r\nContent-Type: {long}\r\n\r\nx\r\n--B--\r\n");
+        let form = site.call("acme", "POST", path).header("content-type", "multipart/form-data; boundary=B");
+        form.body(part).send().await.wrong_at("Content-Type");
+    }
+
+    async fn a_file_store_that_is_away_is_an_opaque_503(world: &World) {
+        let site = Site::new(world).await;
+        let item = site.upload(b"before").send().await.json();
+        let content = format!("/api/v1/items/{}/content", item["id"].as_str().unwrap());
+        let folder = world.database.blob_folder();
+        let aside = folder.with_extension("aside");
+        std::fs::rename(&folder, &aside).unwrap();
+        std::fs::write(&folder, "no folder").unwrap();
+        // One that goes in one piece, and one of several.
+        for size in [10, 3 << 20] {
+            let refused = site.upload(b"").body(vec![7; size]).send().await;
+            let detail = refused.problem(503, "unavailable");
+            assert_eq!(detail, "the file store cannot be reached at the moment");
+        }
+        site.get("acme", &content).await.problem(503, "unavailable");
+        assert_eq!(world.number("select count(*) from item").await, 1);
+        std::fs::remove_file(&folder).unwrap();
+        std::fs::rename(&aside, &folder).unwrap();
+        assert_eq!(site.get("acme", &content).await.text(), "before");
+        assert_eq!(site.upload(b"").body(vec![7; 3 << 20]).send().await.status, 201);
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
+        site.get("acme", &content).await.problem(500, "internal");
+    }
 }

@@ -57,9 +57,9 @@ pub async fn take(tx: &mut Tx, id: UploadId, now: Timestamp) -> Result<Option<bo
         .transpose()
 }
 
-/// Gives an upload up: its place is free, its bytes are for the sweeper.
-pub async fn discard(tx: &mut Tx, id: UploadId, now: Timestamp) -> Result<()> {
-    tx.execute(&DISCARD, params![id, true, false, now])
+/// Gives an upload up: its place is free at once, its bytes are for the sweeper from then on.
+pub async fn discard(tx: &mut Tx, id: UploadId, due_at: Timestamp) -> Result<()> {
+    tx.execute(&DISCARD, params![id, true, false, due_at])
         .await
         .map(|_| ())
 }

@@ -148,6 +148,10 @@ on_both! {
         }
         for _ in 0..200 {
             if left(world).await == 10 {
+                // What their writers had begun may come to its end a little later: their bytes are swept after that.
+                sweep(world).await;
+                assert_eq!(world.number("select count(*) from upload").await, 10);
+                world.pass_ms(60_000);
                 sweep(world).await;
                 assert_eq!(world.number("select count(*) from upload").await, 0);
                 return;
@@ -396,20 +400,59 @@ on_both! {
 
     async fn an_upload_finished_after_its_time_is_refused_and_its_bytes_are_swept(world: &World) {
         free_tenant(world).await;
-        for swept_before in [false, true] {
-            let mut upload = begin(world).await;
-            upload.write(vec![1; 1_000].into()).await.unwrap();
+        let expired = |error: docket_engine::Error| {
+            assert!(matches!(error.refusal(), Some(Refusal::UploadExpired { .. })), "{error}");
+            assert_eq!(error.refusal().unwrap().code(), "conflict");
+        };
+        // In memory still, and in a file of its own.
+        for (size, swept_before) in [(1_000, false), (1_000, true), (3 << 20, false), (3 << 20, true)] {
+            let mut uploads = [begin(world).await, begin(world).await];
+            for upload in &mut uploads {
+                upload.write(vec![1; size].into()).await.unwrap();
+            }
             world.pass_ms(HOUR);
             if swept_before {
                 sweep(world).await;
             }
-            let error = upload.finish().await.unwrap_err();
-            assert!(matches!(error.refusal(), Some(Refusal::UploadExpired { .. })), "{error}");
-            assert_eq!(error.refusal().unwrap().code(), "conflict");
+            let [mut more, whole] = uploads;
+            expired(whole.finish().await.unwrap_err());
+            expired(more.write(vec![1].into()).await.unwrap_err());
+            expired(more.write(vec![1].into()).await.unwrap_err());
+            expired(more.finish().await.unwrap_err());
             sweep(world).await;
-            assert_eq!((world.files(), items(world).await), (0, 0), "swept before: {swept_before}");
+            assert_eq!((world.files(), items(world).await), (0, 0), "{size} bytes, swept before: {swept_before}");
             assert_eq!(world.number("select count(*) from upload").await, 0);
         }
+    }
+
+    async fn a_duplicate_by_its_digest_keeps_its_key(world: &World) {
+        free_tenant(world).await;
+        let first = world.upload_bytes("acme", World::file("acme"), b"the bytes".to_vec()).await.unwrap();
+        let start = async |digest| {
+            let request = UploadRequest { digest, idempotency_key: Some("k".to_owned()), ..World::file("acme") };
+            world.engine.upload(&World::scope("acme"), request).await.unwrap()
+        };
+        assert!(matches!(start(Some(Digest::of(b"the bytes"))).await, UploadStart::Duplicate(item) if item.id == first.id));
+        for (digest, differs) in [(None, false), (Some(Digest::of(b"the bytes")), false), (Some(Digest::of(b"others")), true)] {
+            let UploadStart::Repeated(again) = start(digest).await else { panic!("the first answer was expected") };
+            assert_eq!((again.answer.id, again.answer.duplicate, again.request_differs), (first.id, true, differs));
+        }
+    }
+
+    async fn an_upload_whose_key_another_has_used_meanwhile_is_told_so(world: &World) {
+        free_tenant(world).await;
+        let mut uploads = Vec::new();
+        for bytes in [&b"one"[..], b"one", b"two"] {
+            let request = UploadRequest { idempotency_key: Some("k".to_owned()), ..World::file("acme") };
+            let mut upload = world.upload("acme", request).await.unwrap();
+            upload.write(bytes.to_vec().into()).await.unwrap();
+            uploads.push(upload);
+        }
+        for (upload, told) in uploads.into_iter().zip([(false, false), (true, false), (true, true)]) {
+            let once = upload.finish_once().await.unwrap();
+            assert_eq!((once.replayed, once.request_differs), told);
+        }
+        assert_eq!((items(world).await, left(world).await), (1, 9));
     }
 
     async fn the_sweeper_never_deletes_the_bytes_of_an_item(world: &World) {
