@@ -38,6 +38,33 @@ where l.next_seq - l.head_seq <>
       (select count(*) from job j where j.lane_key = l.lane_key and j.seq >= l.head_seq and j.state = 0)
       + (select count(*) from hole o where o.lane_key = l.lane_key and o.seq >= l.head_seq)
 order by l.lane_key limit $1";
+    LANE_NAME = portable "doctor_lane_name" "
+select o.tenant_id, p.name from lane_of o join pipeline p on p.pipeline_key = o.pipeline_key where o.lane_key = $1";
+    COLLECTION_NAME = portable "doctor_collection_name" "select id from collection where collection_key = $1";
+    STRICT = split "doctor_strict"
+        "select l.lane_key from lane l join pipeline p on p.pipeline_key = l.pipeline_key
+         join pipeline_version v on v.pipeline_key = p.pipeline_key and v.version = p.version
+         where l.strict <> coalesce((v.definition::jsonb ->> 'strict')::boolean, false) order by l.lane_key limit $1"
+        "select l.lane_key from lane l join pipeline p on p.pipeline_key = l.pipeline_key
+         join pipeline_version v on v.pipeline_key = p.pipeline_key and v.version = p.version
+         where l.strict <> coalesce(v.definition ->> 'strict', 0) order by l.lane_key limit $1";
+    MOMENTS = portable "doctor_moments" "
+select tenant_id, first, before from (
+  select tenant_id, at_ms, first, lag(first) over (partition by tenant_id order by at_ms) as before from intake_slot) x
+where before >= first order by tenant_id, at_ms limit $1";
+    USED = split "doctor_used"
+        "select t.id, t.intake_next - o.first, count(l.id)
+         from (select distinct on (tenant_id) tenant_id, at_ms, first from intake_slot order by tenant_id, at_ms) o
+         join tenant t on t.id = o.tenant_id
+         left join log l on l.tenant_id = t.id and l.action in ('item.submitted', 'item.versioned') and l.at_ms >= o.at_ms - $2
+           and l.tx >= coalesce((select max(last_tx) from seal where until_ms < (select min(at_ms) - $2 from intake_slot)), 0)
+         group by t.id, t.intake_next, o.first, o.at_ms having t.intake_next - o.first > count(l.id) order by t.id limit $1"
+        "select t.id, t.intake_next - o.first, count(l.id)
+         from (select tenant_id, min(at_ms) as at_ms, first from intake_slot group by tenant_id) o
+         join tenant t on t.id = o.tenant_id
+         left join log l on l.tenant_id = t.id and l.action in ('item.submitted', 'item.versioned') and l.at_ms >= o.at_ms - $2
+           and l.id > coalesce((select max(last_id) from seal where until_ms < (select min(at_ms) - $2 from intake_slot)), 0)
+         group by t.id, t.intake_next, o.first, o.at_ms having t.intake_next - o.first > count(l.id) order by t.id limit $1";
     LIMITS = portable "doctor_limits" "
 select t.id, t.intake_next, s.first from tenant t join (
   select tenant_id, max(first) as first from intake_slot group by tenant_id) s on s.tenant_id = t.id
@@ -108,6 +135,9 @@ select j.lane_key, j.seq from job j left join item i on i.collection_key = j.col
 where j.state = 0 and (i.id is null or i.lane_key <> j.lane_key or i.job_seq <> j.seq) order by j.lane_key, j.seq limit $1";
 }
 
+/// A clock that runs backwards by this much makes no false alarm: a day.
+const CLOCK_MAY_ERR_MS: i64 = 86_400_000;
+
 /// How many differences of a kind are reported.
 const SHOWN: u64 = 20;
 
@@ -118,64 +148,112 @@ async fn pairs(tx: &mut Tx, statement: &'static crate::statement::Statement) -> 
         .collect()
 }
 
+/// What people call a lane: whose it is, and where it is served.
+async fn lane_name(tx: &mut Tx, key: i64) -> Result<String> {
+    match tx.row_opt(&LANE_NAME, params![key]).await? {
+        Some(mut row) => Ok(format!("the lane of '{}' in '{}'", row.text(0)?, row.text(1)?)),
+        None => Ok(format!("lane {key}, which is nobody's")),
+    }
+}
+
+async fn collection_name(tx: &mut Tx, key: i64) -> Result<String> {
+    match tx.row_opt(&COLLECTION_NAME, params![key]).await? {
+        Some(mut row) => Ok(format!("collection '{}'", row.text(0)?)),
+        None => Ok(format!("collection {key}, which does not exist")),
+    }
+}
+
 /// Everything that differs, each as a sentence.
 pub async fn differences(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut found = lanes(tx).await?;
+    found.extend(jobs(tx).await?);
+    found.extend(windows(tx).await?);
+    found.extend(reviews(tx).await?);
+    found.extend(outbox(tx).await?);
+    found.extend(counters(tx).await?);
+    Ok(found)
+}
+
+async fn lanes(tx: &mut Tx) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for (lane, rows) in pairs(tx, &LANE_ROWS).await? {
+        let lane = lane_name(tx, lane).await?;
         found.push(format!(
-            "lane {lane}: every lane belongs to one tenant and has one row, but this one has {rows} or belongs to nobody"
+            "{lane}: every lane belongs to one tenant and has one row, but there are {rows} of it"
         ));
     }
     for mut row in tx.rows(&LANES, params![SHOWN]).await? {
         let n: Vec<i64> = (0..7).map(|column| row.int(column)).collect::<Result<_>>()?;
+        let lane = lane_name(tx, n[0]).await?;
         found.push(format!(
-            "lane {}: active {} queued {} waiting {}, but its rows are {} leased, {} ready and {} delayed",
-            n[0], n[1], n[2], n[3], n[4], n[5], n[6]
+            "{lane}: active {} queued {} waiting {}, but its rows are {} leased, {} ready and {} delayed",
+            n[1], n[2], n[3], n[4], n[5], n[6]
         ));
     }
     for mut row in tx.rows(&TAIL, params![SHOWN]).await? {
         let n: Vec<i64> = (0..4).map(|column| row.int(column)).collect::<Result<_>>()?;
+        let lane = lane_name(tx, n[0]).await?;
         found.push(format!(
-            "lane {}: positions count {} numbers in its tail, but there are {} jobs and {} holes",
-            n[0], n[1], n[2], n[3]
-        ));
-    }
-    for (lane, seq) in pairs(tx, &HOLDS).await? {
-        found.push(format!(
-            "job {seq} of lane {lane} is held, but is not alive or still in the tail"
-        ));
-    }
-    for (lane, seq) in pairs(tx, &LOST).await? {
-        found.push(format!(
-            "job {seq} of lane {lane} has left the tail, but nothing holds it"
-        ));
-    }
-    for (lane, seq) in pairs(tx, &STRAY_JOBS).await? {
-        found.push(format!(
-            "job {seq} of lane {lane} is alive, but is not its item's latest"
+            "{lane}: positions count {} numbers in its tail, but there are {} jobs and {} holes",
+            n[1], n[2], n[3]
         ));
     }
     for mut row in tx.rows(&LANE_LIMITS, params![SHOWN]).await? {
         let (lane, has, should) = (row.int(0)?, row.int(1)?, row.int(2)?);
+        let lane = lane_name(tx, lane).await?;
         found.push(format!(
-            "lane {lane} may run {has} jobs at once, but its tenant may run {should}"
+            "{lane}: it may run {has} jobs at once, but its tenant may run {should}"
         ));
     }
+    for (statement, what) in [
+        (&PAUSED, "paused or not, its pauses say otherwise"),
+        (&STRICT, "strict or not, its pipeline says otherwise"),
+    ] {
+        for mut row in tx.rows(statement, params![SHOWN]).await? {
+            let lane = lane_name(tx, row.int(0)?).await?;
+            found.push(format!("{lane}: {what}"));
+        }
+    }
+    Ok(found)
+}
+
+async fn jobs(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for (statement, what) in [
+        (&HOLDS, "is held, but is not alive or still in the tail"),
+        (&LOST, "has left the tail, but nothing holds it"),
+        (&STRAY_JOBS, "is alive, but is not its item's latest"),
+    ] {
+        for (lane, seq) in pairs(tx, statement).await? {
+            let lane = lane_name(tx, lane).await?;
+            found.push(format!("job {seq} of {lane} {what}"));
+        }
+    }
+    Ok(found)
+}
+
+/// The rolling windows of submissions (rule I2). Moments never run backwards within one, whatever the clock does; what is on record may
+/// have been written by a clock that did, so more of that is counted.
+async fn windows(tx: &mut Tx) -> Result<Vec<String>> {
+    let mut found = Vec::new();
     for mut row in tx.rows(&LIMITS, params![SHOWN]).await? {
         let (tenant, next, first) = (row.text(0)?, row.int(1)?, row.int(2)?);
         found.push(format!(
-            "tenant {tenant}: its next submission is number {next}, but {first} was given already"
+            "tenant '{tenant}': its next submission is number {next}, but {first} was given already"
         ));
     }
-    for mut row in tx.rows(&PAUSED, params![SHOWN]).await? {
+    for mut row in tx.rows(&MOMENTS, params![SHOWN]).await? {
+        let (tenant, first, before) = (row.text(0)?, row.int(1)?, row.int(2)?);
         found.push(format!(
-            "lane {}: paused or not, its pauses say otherwise",
-            row.int(0)?
+            "tenant '{tenant}': submission {before} is remembered from before submission {first}"
         ));
     }
-    found.extend(reviews(tx).await?);
-    found.extend(outbox(tx).await?);
-    found.extend(counters(tx).await?);
+    for mut row in tx.rows(&USED, params![SHOWN, CLOCK_MAY_ERR_MS]).await? {
+        let (tenant, used, logged) = (row.text(0)?, row.int(1)?, row.int(2)?);
+        found.push(format!(
+            "tenant '{tenant}': {used} submissions count against its limit, but only {logged} are on record"
+        ));
+    }
     Ok(found)
 }
 
@@ -195,7 +273,7 @@ async fn reviews(tx: &mut Tx) -> Result<Vec<String>> {
     }
     for mut row in tx.rows(&UNNOTED, params![SHOWN]).await? {
         found.push(format!(
-            "collection {}: reviews wait to be assigned, and nobody is going to look at them",
+            "collection '{}': reviews wait to be assigned, and nobody is going to look at them",
             row.text(0)?
         ));
     }
@@ -234,13 +312,16 @@ async fn counters(tx: &mut Tx) -> Result<Vec<String>> {
         .into_iter()
         .filter(|(_, (rows, counted))| rows != counted)
         .take(SHOWN as usize);
-    Ok(differ
-        .map(|((collection, status), (rows, counted))| {
-            let (what, status) = match status.strip_prefix("review:") {
-                Some(state) => ("reviews", state),
-                None => ("items", status.as_str()),
-            };
-            format!("collection {collection}: {counted} {what} count as {status}, but there are {rows}")
-        })
-        .collect())
+    let mut found = Vec::new();
+    for ((collection, status), (rows, counted)) in differ {
+        let (what, status) = match status.strip_prefix("review:") {
+            Some(state) => ("reviews", state),
+            None => ("items", status.as_str()),
+        };
+        let collection = collection_name(tx, collection).await?;
+        found.push(format!(
+            "{collection}: {counted} {what} count as {status}, but there are {rows}"
+        ));
+    }
+    Ok(found)
 }
