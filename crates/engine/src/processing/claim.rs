@@ -11,7 +11,7 @@ use docket_core::name::{PipelineName, WorkerId};
 use docket_core::{Refusal, Timestamp};
 use docket_store::hot::{ClaimRequest, Claimed, Claims};
 use docket_store::table::{step, worker};
-use docket_store::{Result, Tx, hot};
+use docket_store::{Error, Result, Tx, hot, to_its_end};
 use serde_json::Value;
 
 use super::release::{Release, release_jobs};
@@ -25,6 +25,8 @@ const SEEN_EVERY_MS: i64 = 10_000;
 /// How often a claim asks again when others are at work on every ready lane at that very moment, and after how long.
 const CONTENDED_MAX: usize = 50;
 const CONTENDED_WAIT: Duration = Duration::from_millis(1);
+/// Every so many times it stands in line for a lane instead.
+const IN_LINE_EVERY: usize = 8;
 
 /// A worker's wish for jobs.
 #[derive(Clone, Debug)]
@@ -150,8 +152,15 @@ impl Engine {
     }
 
     async fn claim_now(&self, call: &ClaimCall) -> Result<Delivery> {
-        for _ in 0..CONTENDED_MAX {
-            let delivery = self.batches.claim.call(call.clone()).await?;
+        for tried in 1..=CONTENDED_MAX {
+            let delivery = match tried % IN_LINE_EVERY {
+                0 => {
+                    // One at a time: whoever stands there has a connection.
+                    let _in_line = self.kernel.claim_line.lock().await;
+                    to_its_end(claim_in_line(Arc::clone(&self.kernel), call.clone())).await?
+                }
+                _ => self.batches.claim.call(call.clone()).await?,
+            };
             if !delivery.contended {
                 return Ok(delivery);
             }
@@ -335,7 +344,31 @@ pub(crate) async fn claim_calls(kernel: &Arc<Kernel>, calls: Vec<ClaimCall>) -> 
     let claim = kernel.store.run_batch("claim", params, |tx, p| {
         Box::pin(claim_batch(tx, &p.0, p.1.now()))
     });
-    let claims = claim.await?;
+    Ok(deliver(kernel, claim.await?))
+}
+
+/// Runs a claim by itself, which first waits for a lane that others are at work on.
+async fn claim_in_line(kernel: Arc<Kernel>, call: ClaimCall) -> Result<Delivery> {
+    let params = (call, Arc::clone(&kernel.clock));
+    let claim = kernel.store.run_batch("claim_in_line", params, |tx, p| {
+        Box::pin(async move {
+            hot::stand_in_line(tx, p.0.pipeline).await?;
+            claim_batch(tx, std::slice::from_ref(&p.0), p.1.now()).await
+        })
+    });
+    let claims = match claim.await {
+        Err(Error::Refused(_)) => vec![Claims {
+            contended: true,
+            ..Claims::default()
+        }],
+        claims => claims?,
+    };
+    let unanswered = Error::Unanswered { operation: "claim" };
+    deliver(&kernel, claims).pop().ok_or(unanswered)
+}
+
+/// Puts what was claimed on its way.
+fn deliver(kernel: &Arc<Kernel>, claims: Vec<Claims>) -> Vec<Delivery> {
     if let Some(first) = claims
         .iter()
         .flat_map(|claims| &claims.jobs)
@@ -349,7 +382,7 @@ pub(crate) async fn claim_calls(kernel: &Arc<Kernel>, calls: Vec<ClaimCall>) -> 
         contended,
         kernel: Arc::clone(kernel),
     };
-    Ok(claims.into_iter().map(deliver).collect())
+    claims.into_iter().map(deliver).collect()
 }
 
 async fn claim_batch(tx: &mut Tx, calls: &[ClaimCall], now: Timestamp) -> Result<Vec<Claims>> {

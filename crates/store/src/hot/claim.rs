@@ -84,6 +84,16 @@ pub struct Claims {
     pub contended: bool,
 }
 
+/// Waits a moment for the first of the ready lanes: a claim passes over those that others have locked, and where they are locked again as
+/// soon as they are free, as by one large submission after the other, it would never get one. What follows in the transaction finds it
+/// its own. Refused where it is not to be had within that moment.
+pub async fn stand_in_line(tx: &mut Tx, pipeline: PipelineKey) -> Result<()> {
+    match tx.driver {
+        Driver::Postgres(_) => super::postgres::claim::stand_in_line(tx, pipeline).await,
+        Driver::Sqlite(_) => Ok(()),
+    }
+}
+
 /// Gives out jobs of a pipeline, as many as there are and were asked for.
 pub async fn claim(
     tx: &mut Tx,

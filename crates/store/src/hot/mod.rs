@@ -9,7 +9,7 @@ mod settle;
 mod sqlite;
 mod submit;
 
-pub use claim::{ClaimRequest, Claimed, Claims, claim};
+pub use claim::{ClaimRequest, Claimed, Claims, claim, stand_in_line};
 pub use heartbeat::{Beat, heartbeat};
 pub use settle::{Output, Settle, SettleTo, Settled, Settlement, settle};
 pub use submit::{NewItem, Submission, submit};

@@ -10,8 +10,9 @@
 
 use std::collections::HashSet;
 
-use docket_core::Timestamp;
 use docket_core::id::PipelineKey;
+use docket_core::{Refusal, Timestamp};
+use tokio_postgres::error::SqlState;
 
 use super::super::claim::{ClaimRequest, Claimed, Claims};
 use crate::error::{Error, Result};
@@ -102,6 +103,9 @@ select d.ord, d.lane_key, d.seq, d.token, d.retry_count, d.until_ms, d.pipeline_
        d.filename, (select count(*) from u) as held,
        (select ready_key from v) as lowest
 from d order by d.ord, d.rank";
+    PATIENCE = postgres "claim_patience" "select set_config('lock_timeout', '250ms', true)";
+    IN_LINE = postgres "claim_in_line" "
+select 1 from lane where pipeline_key = $1 and ready_key is not null order by ready_key limit 1 for no key update";
     CONTENDED = postgres "claim_contended" "
 select exists (select 1 from lane where pipeline_key = $1 and ready_key is not null)
        and not exists (select 1 from pause where pipeline_key in (0, $1))";
@@ -178,6 +182,18 @@ pub(in crate::hot) async fn claim(
     let served: HashSet<usize> = jobs.iter().map(|job| job.request).collect();
     let contended = served.len() < requests.len() && is_contended(tx, pipeline).await?;
     Ok(Claims { jobs, contended })
+}
+
+pub(in crate::hot) async fn stand_in_line(tx: &mut Tx, pipeline: PipelineKey) -> Result<()> {
+    tx.rows(&PATIENCE, &[]).await?;
+    match tx.rows(&IN_LINE, params![pipeline]).await {
+        Ok(_) => Ok(()),
+        Err(Error::Postgres { source, .. }) if source.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            let problem = "the first of the lanes is in other hands".to_owned();
+            Err(Refusal::Conflict { problem }.into())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a lane is ready all the same.
