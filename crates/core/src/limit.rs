@@ -17,6 +17,8 @@ pub struct Window {
     pub next: u64,
     /// The oldest moment within the window and the number of the first submission then.
     pub oldest: Option<(Timestamp, u64)>,
+    /// The newest moment that is remembered.
+    pub newest: Option<Timestamp>,
     /// Uploads under way that have reserved a place.
     pub reserved: u64,
     /// The moment of the submission that has to leave the window before a place is free: the oldest, unless more was taken than
@@ -39,6 +41,11 @@ impl Window {
     /// Moments up to this one have left the window.
     pub const fn cutoff(now: Timestamp) -> Timestamp {
         now.plus_ms(-WINDOW_MS)
+    }
+
+    /// The moment under which submissions of now are remembered: within a window moments never run backwards, whatever the clock does.
+    pub fn moment(&self, now: Timestamp) -> Timestamp {
+        self.newest.map_or(now, |newest| newest.max(now))
     }
 
     /// The number of the submission that has to leave before a place is free, where more was taken than `limit` allows: a limit
@@ -98,6 +105,7 @@ mod tests {
         Window {
             next,
             oldest: oldest.map(|(at, first)| (Timestamp::from_ms(at), first)),
+            newest: oldest.map(|(at, _)| Timestamp::from_ms(at)),
             reserved,
             leaving: oldest.map(|(at, _)| Timestamp::from_ms(at)),
         }

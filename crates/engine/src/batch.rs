@@ -20,7 +20,7 @@ use crate::review::pop::Look;
 use crate::review::pop_batch::{PopCall, pop_calls};
 
 pub(crate) struct Batches {
-    pub(crate) submit: Coalescer<SubmitCall, CallAnswer>,
+    pub(crate) submit: Coalescer<SubmitCall, Option<CallAnswer>>,
     pub(crate) claim: Coalescer<ClaimCall, Delivery>,
     pub(crate) complete: Coalescer<CompleteCall, CompleteResult>,
     pub(crate) heartbeat: Coalescer<HeartbeatCall, HeartbeatResult>,

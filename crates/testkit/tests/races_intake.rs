@@ -1,4 +1,4 @@
-//! Races of submissions, on SQLite, on PostgreSQL and on PostgreSQL with four servers.
+//! Races of submissions, on SQLite, on PostgreSQL and on PostgreSQL with sixteen servers.
 //!
 //! Held here: I2 (exactly ten of fifty), I5 and I6 (one item, one answer).
 
@@ -18,6 +18,7 @@ everywhere! {
     a_free_tenant_takes_exactly_ten_of_fifty_files, real_time = false;
     the_same_external_id_from_many_at_once_is_one_item, real_time = false;
     the_same_idempotency_key_from_many_at_once_has_one_answer, real_time = false;
+    a_key_that_was_used_for_the_last_place_is_known_to_who_waited_for_it, real_time = false;
 }
 
 async fn a_free_tenant_takes_exactly_ten_of_fifty(scene: Arc<Scene>) {
@@ -152,4 +153,37 @@ async fn the_same_idempotency_key_from_many_at_once_has_one_answer(scene: Arc<Sc
     assert!(said.iter().all(|answer| answer.results == said[0].results));
     assert!(said.iter().all(|answer| !answer.request_differs));
     assert_eq!(scene.plain.number("select count(*) from item").await, 1);
+}
+
+/// Two calls with the same key and different words, and one place left: one of them has it, and the other hears of that.
+async fn a_key_that_was_used_for_the_last_place_is_known_to_who_waited_for_it(scene: Arc<Scene>) {
+    for round in 0..12 {
+        let tenant = format!("free-{round}");
+        scene.world.tenant_of_tier(&tenant, "free").await;
+        scene.world.collection(&tenant, &tenant, None).await;
+        scene.world.submit_many(&tenant, "filler", 9).await;
+        let calls = (0..4)
+            .map(|n| {
+                let (engine, tenant) = (scene.engine(round + n).clone(), tenant.clone());
+                async move {
+                    let call = Submit {
+                        collection: names::collection(&tenant),
+                        items: vec![World::item(&format!("doc-{n}"))],
+                        idempotency_key: Some("key".to_owned()),
+                    };
+                    engine.submit(&World::scope(&tenant), call).await.unwrap()
+                }
+            })
+            .collect();
+        let said = at_once(calls).await;
+        let (first, rest): (Vec<_>, Vec<_>) = said.into_iter().partition(|answer| !answer.replayed);
+        assert_eq!(first.len(), 1, "{first:?}");
+        assert!(first[0].results[0].is_ok());
+        for answer in rest {
+            assert!(
+                answer.request_differs && answer.results == first[0].results,
+                "{answer:?}"
+            );
+        }
+    }
 }

@@ -7,7 +7,8 @@ use docket_core::name::CollectionId;
 use docket_store::Result;
 use docket_store::table::idempotency::Kept;
 
-use super::submit::{CallAnswer, SubmitAnswer, SubmitCall, SubmitItem, SubmittedItem};
+use super::submit::{SubmitAnswer, SubmitCall, SubmitItem, SubmittedItem};
+use crate::once::Once;
 
 /// What a call asks. Its parts stand on lines of their own, and none of them holds a line's end: two calls that differ never
 /// read the same.
@@ -30,17 +31,19 @@ pub(crate) fn replay(
     let Some(kept) = kept.get(&asked.name()) else {
         return Ok(None);
     };
-    let first = asked.replay::<Vec<Refused<SubmittedItem>>>(kept)?;
-    Ok(Some(SubmitAnswer {
+    Ok(Some(answer_of(asked.replay(kept)?)))
+}
+
+/// A first answer, as the answer to this call.
+pub(crate) fn answer_of(first: Once<Vec<Refused<SubmittedItem>>>) -> SubmitAnswer {
+    SubmitAnswer {
         results: first.answer,
-        replayed: true,
+        replayed: first.replayed,
         request_differs: first.request_differs,
-    }))
+    }
 }
 
 /// Whether an answer is kept under its key: one in which everything was refused leaves the key unused.
-pub(crate) fn is_kept(answer: &CallAnswer) -> bool {
-    answer
-        .as_ref()
-        .is_ok_and(|answer| answer.results.iter().any(Result::is_ok))
+pub(crate) fn is_kept(answer: &SubmitAnswer) -> bool {
+    answer.results.iter().any(Result::is_ok)
 }

@@ -35,14 +35,22 @@ impl Limits {
         for (id, limit, reserved) in calls {
             limits.entry(id.to_owned()).or_insert((limit, 0)).1 += u64::from(reserved);
         }
+        let limited: Vec<_> = limits
+            .iter()
+            .filter(|(_, (limit, _))| *limit != UploadLimit::Unlimited)
+            .map(|(id, (limit, _))| (id.clone(), *limit))
+            .collect();
+        let windows = match limited.is_empty() {
+            true => Vec::new(),
+            false => tenant::lock_windows(tx, &limited, now).await?,
+        };
+        let mut windows = windows.into_iter();
         let mut tenants = BTreeMap::new();
         for (id, (limit, reserved)) in limits {
+            let of = |window| Places::of(window, limit, reserved, now);
             let places = match limit {
                 UploadLimit::Unlimited => Places::unlimited(),
-                UploadLimit::PerHour(_) => {
-                    let window = tenant::lock_window(tx, &id, limit, now).await?;
-                    Places::of(window, limit, reserved, now)
-                }
+                UploadLimit::PerHour(_) => windows.next().map_or_else(Places::none, of),
             };
             tenants.insert(id, places);
         }
@@ -72,12 +80,11 @@ impl Limits {
 
     /// Counts what was used against those that have a limit.
     pub(crate) async fn take(self, tx: &mut Tx, now: Timestamp) -> Result<()> {
-        for (id, places) in self.tenants {
-            if let (Some(window), 1..) = (places.window, places.used) {
-                tenant::take(tx, &id, &window, places.used, now).await?;
-            }
-        }
-        Ok(())
+        let taken = self.tenants.into_iter().filter_map(|(id, places)| {
+            let window = places.window.filter(|_| places.used > 0)?;
+            Some((id, window, places.used))
+        });
+        tenant::take(tx, &taken.collect::<Vec<_>>(), now).await
     }
 }
 

@@ -2,17 +2,18 @@
 
 use docket_core::content::{Digest, check_json};
 use docket_core::id::{CollectionKey, ItemId, LaneKey};
-use docket_core::item::{Content, ItemDetails, JSON_MAX};
+use docket_core::item::{Content, FileContent, ItemDetails, JSON_MAX};
 use docket_core::{Refusal, Refused};
 use docket_store::hot::NewItem;
 
-/// A submission that has passed its checks.
+/// A submission that has passed its checks. What it holds of JSON it holds as text: as a tree it would take many times as much.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
+    /// Without what stands here as text.
     pub(crate) details: ItemDetails,
     pub(crate) digest: Digest,
     pub(crate) content_key: Option<Digest>,
-    content: Content,
+    file: Option<FileContent>,
     payload: Option<String>,
     metadata: Option<String>,
     fields: Option<String>,
@@ -27,7 +28,7 @@ impl Prepared {
         texts.into_iter().flatten().map(String::len).sum()
     }
 
-    pub(crate) fn new(content: Content, details: ItemDetails, submitted_by: &str) -> Refused<Self> {
+    pub(crate) fn new(content: Content, mut details: ItemDetails, submitted_by: &str) -> Refused<Self> {
         details.check()?;
         let payload = match &content {
             Content::Json(value) if value.is_null() => {
@@ -37,9 +38,9 @@ impl Prepared {
             Content::File(_) => None,
         };
         let digest = content.digest();
-        let text = |value: &serde_json::Value| value.to_string();
-        let fields = match &details.fields {
-            Some(fields) => Some(fields_text(fields)?),
+        let text = |value: serde_json::Value| value.to_string();
+        let fields = match details.fields.take() {
+            Some(fields) => Some(fields_text(&fields)?),
             None => None,
         };
         Ok(Self {
@@ -48,21 +49,21 @@ impl Prepared {
                 .identifies(details.external_id.is_some())
                 .then_some(digest),
             payload,
-            metadata: details.metadata.as_ref().map(text),
+            metadata: details.metadata.take().map(text),
             fields,
-            display_payload: details.display_payload.as_ref().map(text),
+            display_payload: details.display_payload.take().map(text),
             submitted_by: submitted_by.to_owned(),
-            content,
+            file: match content {
+                Content::Json(_) => None,
+                Content::File(file) => Some(file),
+            },
             details,
         })
     }
 
     /// The key of its bytes in the blob store.
     pub(crate) fn blob_key(&self) -> Option<&str> {
-        match &self.content {
-            Content::Json(_) => None,
-            Content::File(file) => Some(&file.blob_key),
-        }
+        self.file.as_ref().map(|file| file.blob_key.as_str())
     }
 
     /// The row to be written.
@@ -73,10 +74,7 @@ impl Prepared {
         lane: Option<LaneKey>,
         to_review: bool,
     ) -> NewItem {
-        let file = match &self.content {
-            Content::Json(_) => None,
-            Content::File(file) => Some(file),
-        };
+        let file = self.file.as_ref();
         NewItem {
             collection,
             id,

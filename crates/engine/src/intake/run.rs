@@ -18,7 +18,7 @@ use super::keys;
 use super::places::Limits;
 use super::prepare::Prepared;
 use super::submit::{CallAnswer, SubmitAnswer, SubmitCall, SubmittedItem};
-use super::version::{Versioned, next_version};
+use super::version::{Versioned, lock_for_versions, next_version};
 use crate::once::Asked;
 use crate::review::enter::{Enter, enter};
 
@@ -252,6 +252,14 @@ impl Run<'_> {
             let class = known.classify(collection.key, prepared, id, allowance);
             classes.push((*open, *index, class));
         }
+        let versions = classes.iter().filter_map(|(_, _, class)| match class {
+            Ok(Class::NextVersion(id)) => Some(*id),
+            _ => None,
+        });
+        let lanes = self.open.iter().filter_map(|open| open.collection.lane);
+        if entries.len() > 1 {
+            lock_for_versions(tx, versions.collect(), lanes).await?;
+        }
         let mut written = Written::default();
         let mut again = Vec::new();
         // Jobs get their numbers in the order of the entries: a next version after what comes before it and before the rest.
@@ -372,6 +380,10 @@ impl Run<'_> {
 
     /// Puts the answers together, keeps those that have a key, and leaves bytes that nobody took to the sweeper.
     async fn finish(&mut self, tx: &mut Tx) -> Result<()> {
+        // Keys are written in one order, whoever writes them.
+        let calls = &self.batch.calls;
+        self.open
+            .sort_by_cached_key(|open| calls[open.call].key.as_ref().map(Asked::name));
         for open in &self.open {
             let call = &self.batch.calls[open.call];
             let results: Vec<_> = (0..call.items.len())
@@ -389,20 +401,27 @@ impl Run<'_> {
                     self.discard(tx, call, upload).await?;
                 }
             }
-            if let (Some(asked), true) = (&call.key, results.iter().any(Result::is_ok)) {
-                asked.keep(tx, &results, self.batch.now).await?;
-            }
-            self.answers[open.call] = Some(Ok(SubmitAnswer {
+            let mut answer = SubmitAnswer {
                 results,
                 replayed: false,
                 request_differs: false,
-            }));
+            };
+            if let Some(asked) = &call.key {
+                if keys::is_kept(&answer) {
+                    asked.keep(tx, &answer.results, self.batch.now).await?;
+                } else if let Some(first) = asked.first(tx).await? {
+                    // Somebody used the key while the tenant's lock was waited for, and perhaps the last place with it.
+                    answer = keys::answer_of(first);
+                }
+            }
+            self.answers[open.call] = Some(Ok(answer));
         }
         for (index, first) in &self.repeats {
             let digest = |call: usize| self.batch.calls[call].key.as_ref().map(|asked| asked.digest);
             let request_differs = digest(*index) != digest(*first);
             // A call in which everything was refused has not used its key: those that have the same one are still to be run.
-            let answer = self.answers[*first].clone().filter(keys::is_kept);
+            let kept = |answer: &CallAnswer| answer.as_ref().is_ok_and(keys::is_kept);
+            let answer = self.answers[*first].clone().filter(kept);
             if answer.is_some() {
                 self.give_up(tx, &self.batch.calls[*index]).await?;
             }

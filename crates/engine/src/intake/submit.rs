@@ -1,5 +1,7 @@
 //! Submit: what a call says, and what it is answered. The calls of a moment are carried out together, in [`run`](super::run).
 
+use std::sync::Arc;
+
 use docket_core::id::{ItemId, JobId, UploadId};
 use docket_core::item::{Content, ItemDetails, check_batch};
 use docket_core::name::CollectionId;
@@ -64,7 +66,8 @@ pub struct SubmitAnswer {
 pub(crate) struct SubmitCall {
     pub(crate) scope: Scope,
     pub(crate) collection: CollectionId,
-    pub(crate) items: Vec<Refused<Prepared>>,
+    /// Shared with the batch that it rides in.
+    pub(crate) items: Arc<[Refused<Prepared>]>,
     pub(crate) key: Option<Asked>,
     /// The upload whose bytes the item takes over, and when it expires.
     pub(crate) upload: Option<(UploadId, Timestamp)>,
@@ -103,10 +106,11 @@ impl Engine {
             Prepared::new(Content::Json(item.payload), item.details, scope.actor.as_str())
                 .map_err(|refusal| refusal.under(&format!("items[{index}]")))
         };
-        let items: Vec<_> = call.items.into_iter().enumerate().map(prepare).collect();
+        let items: Arc<[_]> = call.items.into_iter().enumerate().map(prepare).collect();
         if key.is_none() && items.iter().all(Result::is_err) {
             // Nothing to do, and no key whose first answer would have to be looked up: no transaction.
-            let results = items.into_iter().filter_map(Result::err).map(Err).collect();
+            let refusals = items.iter().filter_map(|item| item.as_ref().err());
+            let results = refusals.cloned().map(Err).collect();
             return Ok(SubmitAnswer {
                 results,
                 replayed: false,
@@ -121,6 +125,16 @@ impl Engine {
             upload: None,
             is_finished: false,
         };
-        Ok(self.batches.submit.call(call).await??)
+        Ok(self.submit_call(call).await??)
+    }
+
+    /// Has a call carried out with others. One that waited for another call with the same key, in which everything was refused, is made
+    /// again, until it is the first of those that are left.
+    pub(crate) async fn submit_call(&self, call: SubmitCall) -> Result<CallAnswer> {
+        loop {
+            if let Some(answer) = self.batches.submit.call(call.clone()).await? {
+                return Ok(answer);
+            }
+        }
     }
 }

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use docket_core::Timestamp;
-use docket_core::id::{CollectionKey, ItemId, PipelineKey};
+use docket_core::id::{CollectionKey, ItemId, LaneKey, PipelineKey};
+use docket_core::item::ItemStatus;
 use docket_core::log::Action;
 use docket_core::random::Random;
 use docket_store::hot::NewItem;
 use docket_store::table::job::Cause;
 use docket_store::table::log::NewEntry;
-use docket_store::table::{counter, item, log};
+use docket_store::table::{counter, hold, item, lane, log};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
@@ -28,6 +29,32 @@ pub(crate) enum Versioned {
     Same,
     /// It is the next version now; pipelines of which something can start, and collections in which a review is pending.
     Done(Vec<PipelineKey>, BTreeSet<CollectionKey>),
+}
+
+/// Locks what next versions of these items change, and the lanes in which the rest of their batch begins, in the order in which
+/// everybody takes them: items, holds, lanes. One version after the other they would be taken in any order.
+pub(crate) async fn lock_for_versions(
+    tx: &mut Tx,
+    mut items: Vec<ItemId>,
+    lanes: impl Iterator<Item = LaneKey> + Send,
+) -> Result<()> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    items.sort_unstable();
+    items.dedup();
+    let mut jobs = Vec::new();
+    for id in items {
+        if item::lock(tx, id).await? {
+            jobs.extend(item::get(tx, id).await?.and_then(|item| item.job));
+        }
+    }
+    hold::lock_many(tx, &jobs).await?;
+    let lanes: BTreeSet<_> = lanes.chain(jobs.iter().map(|(lane, _)| *lane)).collect();
+    for key in lanes {
+        lane::lock(tx, key).await?;
+    }
+    Ok(())
 }
 
 /// Makes the item what `row` says.
@@ -50,7 +77,8 @@ pub(crate) async fn next_version(
         .unwrap_or_default();
     let was_in_review = withdraw(tx, &before, &row.submitted_by, "the item has a next version", now).await?;
     let counted = match was_in_review {
-        true => before.status,
+        // Its job may have ended, and its decision may have been taken back, since `before` was read.
+        true => ItemStatus::InReview,
         false => item::get(tx, id).await?.map_or(before.status, |item| item.status),
     };
     item::next_version(tx, id, row, now).await?;

@@ -1,13 +1,15 @@
 //! Tenants, tiers and the rolling window of their submissions.
 
+use std::collections::HashMap;
+
 use docket_core::Timestamp;
 use docket_core::limit::Window;
 use docket_core::tenant::{TenantSettings, Tier, UploadLimit};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::params;
-use crate::tx::Tx;
-use crate::value::Row;
+use crate::tx::{Driver, Tx};
+use crate::value::{Row, Value, int_of};
 
 crate::statements! {
     TIER_PUT = portable "tier_put" "
@@ -32,9 +34,25 @@ select at_ms from intake_slot where tenant_id = $1 order by at_ms desc limit 1";
 select at_ms from intake_slot where tenant_id = $1 and first <= $2 order by at_ms desc limit 1";
     RESERVED = portable "tenant_reserved" "
 select count(*) from upload where tenant_id = $1 and reserved and expires_at_ms > $2";
-    TAKE = portable "tenant_take" "update tenant set intake_next = intake_next + $2 where id = $1";
-    SLOT = portable "tenant_slot" "
+    TAKE = sqlite "tenant_take" "update tenant set intake_next = intake_next + $2 where id = $1";
+    SLOT = sqlite "tenant_slot" "
 insert into intake_slot (tenant_id, at_ms, first) values ($1, $2, $3) on conflict (tenant_id, at_ms) do nothing";
+    LOCK_MANY = postgres "tenant_lock_many" "
+select id, intake_next from tenant where id = any ($1::text[]) order by id for no key update";
+    WINDOWS = postgres "tenant_windows" "
+select t.id, o.at_ms, o.first, n.at_ms, r.n
+from unnest($1::text[]) as t (id)
+left join lateral (
+  select at_ms, first from intake_slot where tenant_id = t.id and at_ms > $2 order by at_ms limit 1) o on true
+left join lateral (select at_ms from intake_slot where tenant_id = t.id order by at_ms desc limit 1) n on true
+cross join lateral (select count(*) as n from upload where tenant_id = t.id and reserved and expires_at_ms > $3) r";
+    TAKE_MANY = postgres "tenant_take_many" "
+with x as materialized (
+  select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) as x (tenant_id, at_ms, first, n)),
+s as (
+  insert into intake_slot (tenant_id, at_ms, first) select tenant_id, at_ms, first from x
+  on conflict (tenant_id, at_ms) do nothing)
+update tenant t set intake_next = t.intake_next + x.n from x where t.id = x.tenant_id";
     SWEEP_SLOTS = split "tenant_sweep_slots"
         "delete from intake_slot where ctid = any (array(
            select ctid from intake_slot where at_ms <= $1 limit $2 for update skip locked))"
@@ -124,6 +142,51 @@ pub async fn lock_window(tx: &mut Tx, id: &str, limit: UploadLimit, now: Timesta
     window_from(tx, (id, limit), next, now).await
 }
 
+/// The same for several tenants, which come in the order of their ids. In two statements: what a window holds is looked up when nobody
+/// else can change it any more.
+pub async fn lock_windows(
+    tx: &mut Tx,
+    tenants: &[(String, UploadLimit)],
+    now: Timestamp,
+) -> Result<Vec<Window>> {
+    let mut windows = Vec::with_capacity(tenants.len());
+    let Driver::Postgres(_) = tx.driver else {
+        for (id, limit) in tenants {
+            windows.push(lock_window(tx, id, *limit, now).await?);
+        }
+        return Ok(windows);
+    };
+    let ids = Value::Texts(tenants.iter().map(|(id, _)| Some(id.clone())).collect());
+    let mut next = HashMap::new();
+    for mut row in tx.rows(&LOCK_MANY, params![ids.clone()]).await? {
+        next.insert(row.text(0)?, row.count(1)?);
+    }
+    let mut found = HashMap::new();
+    for mut row in tx.rows(&WINDOWS, params![ids, Window::cutoff(now), now]).await? {
+        let oldest = row.opt_time(1)?.zip(row.opt_count(2)?);
+        found.insert(row.text(0)?, (oldest, row.opt_time(3)?, row.count(4)?));
+    }
+    for (id, limit) in tenants {
+        let missing = || Error::WrongRows {
+            statement: LOCK_MANY.name,
+            touched: 0,
+            expected: 1,
+        };
+        let next = *next.get(id).ok_or_else(missing)?;
+        let (oldest, newest, reserved) = *found.get(id).ok_or_else(missing)?;
+        let mut window = Window {
+            next,
+            oldest,
+            newest,
+            reserved,
+            leaving: oldest.map(|(at, _)| at),
+        };
+        find_leaving(tx, (id, *limit), &mut window).await?;
+        windows.push(window);
+    }
+    Ok(windows)
+}
+
 /// Reads a tenant's window as it is.
 pub async fn window(tx: &mut Tx, tenant: &Tenant, now: Timestamp) -> Result<Window> {
     window_from(tx, (&tenant.id, tenant.uploads), tenant.intake_next, now).await
@@ -139,27 +202,62 @@ async fn window_from(
     let oldest = oldest
         .map(|mut row| Ok::<_, crate::Error>((row.time(0)?, row.count(1)?)))
         .transpose()?;
+    let newest = tx.row_opt(&NEWEST, params![id]).await?;
     let reserved = tx.row(&RESERVED, params![id, now]).await?.count(0)?;
     let mut window = Window {
         next,
         oldest,
+        newest: newest.map(|mut row| row.time(0)).transpose()?,
         reserved,
         leaving: oldest.map(|(at, _)| at),
     };
+    find_leaving(tx, (id, limit), &mut window).await?;
+    Ok(window)
+}
+
+/// Finds out which submission has to leave a window that holds more than its limit now allows.
+async fn find_leaving(tx: &mut Tx, (id, limit): (&str, UploadLimit), window: &mut Window) -> Result<()> {
     if let Some(number) = window.must_leave(limit) {
         let at = tx.row_opt(&AT_NUMBER, params![id, number]).await?;
         window.leaving = at.map(|mut row| row.time(0)).transpose()?.or(window.leaving);
     }
-    Ok(window)
+    Ok(())
 }
 
-/// Counts `n` submissions, the tenant's window being locked. Moments never run backwards within a window, whatever the clock does.
-pub async fn take(tx: &mut Tx, id: &str, window: &Window, n: u64, now: Timestamp) -> Result<()> {
-    let newest = tx.row_opt(&NEWEST, params![id]).await?;
-    let newest = newest.map(|mut row| row.time(0)).transpose()?;
-    let at = newest.map_or(now, |newest| newest.max(now));
-    tx.execute(&SLOT, params![id, at, window.next]).await?;
-    tx.execute_one(&TAKE, params![id, n]).await
+/// Submissions to be counted: whose, in which window, and how many.
+pub type Taken = (String, Window, u64);
+
+/// Counts submissions, the tenants' windows being locked.
+pub async fn take(tx: &mut Tx, taken: &[Taken], now: Timestamp) -> Result<()> {
+    if taken.is_empty() {
+        return Ok(());
+    }
+    let Driver::Postgres(_) = tx.driver else {
+        for (id, window, n) in taken {
+            tx.execute(&SLOT, params![id, window.moment(now), window.next])
+                .await?;
+            tx.execute_one(&TAKE, params![id, *n]).await?;
+        }
+        return Ok(());
+    };
+    let ints = |of: fn(&Window, Timestamp) -> i64| {
+        Value::Ints(taken.iter().map(|(_, window, _)| Some(of(window, now))).collect())
+    };
+    let params = params![
+        Value::Texts(taken.iter().map(|(id, _, _)| Some(id.clone())).collect()),
+        ints(|window, now| window.moment(now).ms()),
+        ints(|window, _| int_of(window.next)),
+        Value::Ints(taken.iter().map(|(_, _, n)| Some(int_of(*n))).collect()),
+    ];
+    let (touched, expected) = (tx.execute(&TAKE_MANY, params).await?, taken.len() as u64);
+    if touched != expected {
+        return Err(Error::WrongRows {
+            statement: TAKE_MANY.name,
+            touched,
+            expected,
+        });
+    }
+    Ok(())
 }
 
 /// Forgets moments that have left the window.

@@ -178,6 +178,50 @@ on_both! {
         assert_eq!(items_of(world, "acme").await, 3);
     }
 
+    async fn what_was_committed_beside_a_call_that_waits_for_another_is_not_done_again(world: &World) {
+        world.lanes(1, &["acme", "busy"]).await;
+        world.submit_one("acme", "taken").await;
+        // Only one item may have such a name: to submit a second one fails, and is nobody's fault.
+        world.execute("create unique index cursed on item (is_file) where external_id like 'cursed-%'").await.unwrap();
+        world.submit_one("acme", "cursed-0").await;
+        for round in 1..4 {
+            let mut upload = world.upload("acme", World::file("acme")).await.unwrap();
+            upload.write(format!("the file of round {round}").into_bytes().into()).await.unwrap();
+            let key = format!("k{round}");
+            // Large calls keep the statements busy, so that those that follow ride together.
+            let large = async |part: &str| {
+                world.submit_many("busy", &format!("{part}-{round}"), 1_000).await;
+            };
+            let plain = async {
+                tokio::task::yield_now().await;
+                world.submit("acme", vec![World::nameless(json!({ "round": round }))]).await.unwrap()
+            };
+            let finished = async {
+                tokio::task::yield_now().await;
+                upload.finish().await.unwrap();
+            };
+            let refused = async {
+                tokio::task::yield_now().await;
+                let conflict = SubmitItem { payload: json!("other"), ..World::item("taken") };
+                submit(world, "acme", &key, vec![conflict]).await
+            };
+            let waits = async {
+                tokio::task::yield_now().await;
+                let call = call("acme", &key, vec![World::item(&format!("cursed-{round}"))]);
+                world.engine.submit(&World::scope("acme"), call).await
+            };
+            let ((), (), plain, (), refused, waited) =
+                tokio::join!(large("a"), large("b"), plain, finished, refused, waits);
+            assert!(plain.results[0].as_ref().is_ok_and(|item| !item.duplicate), "{plain:?}");
+            assert!(refused.results[0].is_err() && waited.is_err(), "{refused:?} {waited:?}");
+            world.pass_ms(120_000);
+            while world.engine.sweep_run_once().await.unwrap().is_some() {}
+            assert_eq!(world.files(), round, "no file that an item has is swept");
+        }
+        // What was taken before the rounds, and of each round what has no name and the file.
+        assert_eq!(items_of(world, "acme").await, 2 + 3 * 2);
+    }
+
     async fn a_partial_answer_is_kept_as_it_was(world: &World) {
         world.lanes(1, &["acme"]).await;
         let batch = || {
