@@ -79,6 +79,26 @@ mod tests {
     }
 
     #[test]
+    fn waits_spread_over_their_whole_half_and_follow_from_the_seed() {
+        let backoff = Backoff {
+            base_ms: 1_000,
+            max_ms: 1_000,
+        };
+        let draw = |seed| {
+            let random = SeededRandom::new(seed);
+            let waits = (0..2_000).map(|_| backoff.wait_ms(1, &random));
+            waits.collect::<Vec<_>>()
+        };
+        let waits = draw(11);
+        assert!(waits.iter().all(|wait| (500..=1_000).contains(wait)));
+        let different: std::collections::BTreeSet<_> = waits.iter().collect();
+        assert!(different.len() > 400, "only {} of 501", different.len());
+        assert!(**different.first().unwrap() < 510 && **different.last().unwrap() > 990);
+        assert_eq!(draw(11), waits);
+        assert_ne!(draw(12), waits);
+    }
+
+    #[test]
     fn no_base_means_no_wait() {
         assert_eq!(
             Backoff {

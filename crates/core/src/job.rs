@@ -161,9 +161,15 @@ pub fn after_stale(pipeline: &Pipeline, retry_count: u32) -> Verdict {
     }
 }
 
-/// What is said of a job whose worker fell silent for the length of its lease.
-pub fn stale_message(lease_ms: i64) -> String {
-    format!("Processing timed out after {}", duration_in_words(lease_ms))
+/// What is said of a job whose worker fell silent: for the length of its lease, or for less where somebody did not wait that long.
+pub fn stale_message(lease_ms: i64, silent_ms: i64) -> String {
+    let whole_seconds = silent_ms / 1_000 * 1_000;
+    let ms = if silent_ms < lease_ms {
+        whole_seconds
+    } else {
+        lease_ms
+    };
+    format!("Processing timed out after {}", duration_in_words(ms))
 }
 
 #[cfg(test)]
@@ -269,11 +275,6 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_job_says_how_long_it_was_silent() {
-        assert_eq!(stale_message(600_000), "Processing timed out after 10 minutes");
-    }
-
-    #[test]
     fn states_keep_their_numbers() {
         for state in [
             JobState::Live,
@@ -282,6 +283,19 @@ mod tests {
             JobState::Cancelled,
         ] {
             assert_eq!(JobState::from_code(state.code()), Some(state));
+        }
+    }
+
+    #[test]
+    fn a_silence_is_told_as_long_as_it_was() {
+        for (lease_ms, silent_ms, words) in [
+            (600_000, 600_000, "10 minutes"),
+            (600_000, 7_200_000, "10 minutes"),
+            (600_000, 90_400, "90 seconds"),
+            (500, 700, "500 milliseconds"),
+        ] {
+            let message = format!("Processing timed out after {words}");
+            assert_eq!(stale_message(lease_ms, silent_ms), message);
         }
     }
 }

@@ -56,6 +56,11 @@ const MIGRATIONS: &[Migration] = &[
         postgres: include_str!("../migrations/postgres/0009_lane_versions.sql"),
         sqlite: include_str!("../migrations/sqlite/0009_lane_versions.sql"),
     },
+    Migration {
+        number: 10,
+        postgres: include_str!("../migrations/postgres/0010_version_jobs.sql"),
+        sqlite: include_str!("../migrations/sqlite/0010_version_jobs.sql"),
+    },
 ];
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.

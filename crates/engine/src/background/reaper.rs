@@ -12,16 +12,21 @@ use crate::engine::Engine;
 
 /// The reaper rests at least this long.
 const REST: Duration = Duration::from_millis(20);
+/// How many transactions one run makes for jobs, and for reviews.
+const ROUNDS: usize = 20;
 
 impl Engine {
-    /// Settles what is due; when the next is, where that is known.
+    /// Settles what is due, up to a bound; when the next is, where that is known.
     pub async fn reaper_run_once(&self) -> Result<Option<Duration>> {
         let kernel = &self.kernel;
         // While it looks nobody has to wake it: leases given out meanwhile are remembered and compared at the end.
         kernel.next_reap_ms.store(i64::MIN, Ordering::SeqCst);
         kernel.earliest_lease_ms.store(i64::MAX, Ordering::SeqCst);
-        self.reap(None).await?;
-        self.review_reap(None).await?;
+        let (_, more_jobs) = self.reap_rounds(None, ROUNDS).await?;
+        let (_, more_reviews) = self.review_reap_rounds(None, ROUNDS).await?;
+        if more_jobs || more_reviews {
+            return Ok(Some(Duration::ZERO));
+        }
         let due = kernel
             .store
             .read("next_due", (), |tx, ()| Box::pin(next_due(tx)))

@@ -94,19 +94,32 @@ pub(crate) async fn weigh_corrections(
     }
     let items: Vec<_> = said.iter().map(|said| said.item).collect();
     let mut standing = Vec::new();
-    for (item, correction) in correction::of_items(tx, &items).await? {
+    for (item, mut correction) in correction::of_items(tx, &items).await? {
         let said = said.iter().find(|said| said.item == item);
         let field = said.and_then(|said| said.fields.iter().find(|field| field.name == correction.name));
         if let (Some(said), Some(field)) = (said, field) {
             if !correction.locked {
-                correction::delete(tx, item, &correction.name).await?;
-                continue;
+                match gives_way(tx, item, &correction.name).await? {
+                    None => continue,
+                    Some(locked) => correction = locked,
+                }
             }
             kept_locked(tx, said, &correction, field, now).await?;
         }
         standing.push((item, correction));
     }
     Ok(standing)
+}
+
+/// Forgets a correction that was seen to be unlocked; the one that stands in its place, where a person has set and locked the field in the
+/// meantime.
+async fn gives_way(tx: &mut Tx, item: ItemId, name: &str) -> Result<Option<Correction>> {
+    if correction::delete_unlocked(tx, item, name).await? {
+        return Ok(None);
+    }
+    let found = correction::of_items(tx, &[item]).await?;
+    let mut found = found.into_iter().map(|(_, correction)| correction);
+    Ok(found.find(|correction| correction.name == name))
 }
 
 /// Notes what the machine says of a field that is a person's.

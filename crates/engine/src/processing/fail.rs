@@ -13,7 +13,7 @@ use docket_core::{Refusal, Refused, Timestamp};
 use docket_store::hot::{self, Output, Settle, SettleTo};
 use docket_store::table::hold::{self, Hold};
 use docket_store::table::{job, lane};
-use docket_store::{Result, Tx};
+use docket_store::{Result, Tx, to_its_end};
 use serde_json::json;
 
 use crate::engine::{Engine, Kernel};
@@ -48,34 +48,38 @@ impl Engine {
     /// Fails attempts; one that cannot be failed touches no other.
     pub async fn fail(&self, jobs: Vec<Fail>) -> Result<Vec<Refused<Failed>>> {
         check_batch("jobs", jobs.len())?;
-        let batch = FailBatch {
-            jobs,
-            kernel: Arc::clone(&self.kernel),
-            now: self.kernel.clock.now(),
-        };
-        let (results, ready) = self
-            .kernel
-            .store
-            .run_hot("fail", batch, |tx, batch| Box::pin(fail_batch(tx, batch)))
-            .await?;
-        self.kernel.hint(ready);
-        let retried =
-            |result: &&Refused<Failed>| matches!(result, Ok(failed) if failed.status == JobStatus::Pending);
-        let retried = results.iter().filter(retried).count();
-        crate::meter::failed(retried, false);
-        crate::meter::failed(
-            results.iter().filter(|result| result.is_ok()).count() - retried,
-            true,
-        );
-        crate::meter::lost("fail", &results);
-        if results
-            .iter()
-            .any(|result| matches!(result, Ok(failed) if failed.run_at.is_some()))
-        {
-            self.kernel.wait_began.notify_one();
-        }
-        Ok(results)
+        // To its end also when the worker hangs up: nobody else wakes the reaper for the wait that begins here.
+        to_its_end(fail_jobs(Arc::clone(&self.kernel), jobs)).await
     }
+}
+
+async fn fail_jobs(kernel: Arc<Kernel>, jobs: Vec<Fail>) -> Result<Vec<Refused<Failed>>> {
+    let batch = FailBatch {
+        jobs,
+        now: kernel.clock.now(),
+        kernel: Arc::clone(&kernel),
+    };
+    let (results, ready) = kernel
+        .store
+        .run_hot("fail", batch, |tx, batch| Box::pin(fail_batch(tx, batch)))
+        .await?;
+    kernel.hint(ready);
+    let retried =
+        |result: &&Refused<Failed>| matches!(result, Ok(failed) if failed.status == JobStatus::Pending);
+    let retried = results.iter().filter(retried).count();
+    crate::meter::failed(retried, false);
+    crate::meter::failed(
+        results.iter().filter(|result| result.is_ok()).count() - retried,
+        true,
+    );
+    crate::meter::lost("fail", &results);
+    if results
+        .iter()
+        .any(|result| matches!(result, Ok(failed) if failed.run_at.is_some()))
+    {
+        kernel.wait_began.notify_one();
+    }
+    Ok(results)
 }
 
 async fn fail_batch(tx: &mut Tx, batch: &FailBatch) -> Result<(Vec<Refused<Failed>>, Vec<PipelineKey>)> {

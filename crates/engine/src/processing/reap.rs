@@ -32,6 +32,7 @@ pub struct Reaped {
 struct ReapBatch {
     kernel: Arc<Kernel>,
     silent_since: Option<Timestamp>,
+    due_by: Timestamp,
     now: Timestamp,
 }
 
@@ -44,13 +45,25 @@ impl Engine {
         }
         // Fixed at the beginning: whoever claims while this runs is not reaped by it.
         let silent_since = older_than_ms.map(|ms| self.kernel.clock.now().plus_ms(-ms));
+        let (reaped, _) = self.reap_rounds(silent_since, usize::MAX).await?;
+        Ok(reaped)
+    }
+
+    /// The same in so many transactions at the most; whether more is due. What becomes due meanwhile is left for the next time, so that
+    /// this comes to an end.
+    pub(crate) async fn reap_rounds(
+        &self,
+        silent_since: Option<Timestamp>,
+        rounds: usize,
+    ) -> Result<(Reaped, bool)> {
+        let due_by = self.kernel.clock.now();
         let mut total = Reaped::default();
-        loop {
-            let now = self.kernel.clock.now();
+        for _ in 0..rounds {
             let batch = ReapBatch {
                 kernel: Arc::clone(&self.kernel),
                 silent_since,
-                now,
+                due_by,
+                now: self.kernel.clock.now(),
             };
             let (reaped, found, ready) = self
                 .kernel
@@ -63,14 +76,15 @@ impl Engine {
             total.requeued += reaped.requeued;
             total.resumed += reaped.resumed;
             if found < BATCH {
-                return Ok(total);
+                return Ok((total, false));
             }
         }
+        Ok((total, true))
     }
 }
 
 async fn reap_batch(tx: &mut Tx, batch: &ReapBatch) -> Result<(Reaped, u64, BTreeSet<PipelineKey>)> {
-    let mut holds = hold::due(tx, batch.now, BATCH).await?;
+    let mut holds = hold::due(tx, batch.due_by, BATCH).await?;
     if let Some(moment) = batch.silent_since {
         let silent = hold::silent_since(tx, moment, BATCH).await?;
         let known: BTreeSet<_> = holds.iter().map(|hold| (hold.lane, hold.seq)).collect();
@@ -109,7 +123,8 @@ async fn stale(tx: &mut Tx, batch: &ReapBatch, held: &Hold, reaped: &mut Reaped)
         .definitions
         .get(tx, held.pipeline, held.pipeline_version)
         .await?;
-    let message = stale_message(held.lease_ms);
+    let silent_ms = batch.now.since(held.until.plus_ms(-held.lease_ms));
+    let message = stale_message(held.lease_ms, silent_ms);
     let (to, retry_count) = match after_stale(&definition, held.retry_count) {
         Verdict::Fail => {
             reaped.failed += 1;

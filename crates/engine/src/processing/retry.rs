@@ -114,14 +114,12 @@ async fn again(tx: &mut Tx, p: &Again) -> Result<(JobId, Option<PipelineKey>)> {
                 found.collection_id
             ),
         })?;
-    withdraw(
-        tx,
-        &found,
-        p.scope.actor.as_str(),
-        "the item is processed again",
-        p.now,
-    )
-    .await?;
+    let why = "the item is processed again";
+    // With the review's row locked, no decision and no undo comes in between any more.
+    let status = match withdraw(tx, &found, p.scope.actor.as_str(), why, p.now).await? {
+        true => ItemStatus::InReview,
+        false => item::get(tx, p.item).await?.map_or(status, |item| item.status),
+    };
     let new = Enqueue {
         lane,
         item: p.item,

@@ -35,30 +35,46 @@ impl Engine {
         }
         // Fixed at the beginning: whoever takes a review while this runs is not reaped by it.
         let silent_since = older_than_ms.map(|ms| self.kernel.clock.now().plus_ms(-ms));
+        let (reaped, _) = self.review_reap_rounds(silent_since, usize::MAX).await?;
+        Ok(reaped)
+    }
+
+    /// The same in so many transactions at the most; whether more is due. What becomes due meanwhile is left for the next time, so that
+    /// this comes to an end.
+    pub(crate) async fn review_reap_rounds(
+        &self,
+        silent_since: Option<Timestamp>,
+        rounds: usize,
+    ) -> Result<(ReapedReviews, bool)> {
+        let due_by = self.kernel.clock.now();
         let mut total = ReapedReviews::default();
-        loop {
-            let params = (silent_since, self.kernel.clock.now());
+        for _ in 0..rounds {
+            let params = (silent_since, due_by, self.kernel.clock.now());
             let (reaped, found, pending) = self
                 .kernel
                 .store
-                .run_hot("review_reap", params, |tx, p| Box::pin(reap_batch(tx, p.0, p.1)))
+                .run_hot("review_reap", params, |tx, p| {
+                    Box::pin(reap_batch(tx, p.0, p.1, p.2))
+                })
                 .await?;
             self.kernel.hint_reviews(pending);
             total.requeued += reaped.requeued;
             total.failed += reaped.failed;
             if found < BATCH {
-                return Ok(total);
+                return Ok((total, false));
             }
         }
+        Ok((total, true))
     }
 }
 
 async fn reap_batch(
     tx: &mut Tx,
     silent_since: Option<Timestamp>,
+    due_by: Timestamp,
     now: Timestamp,
 ) -> Result<(ReapedReviews, u64, BTreeSet<CollectionKey>)> {
-    let mut stale = review::due(tx, now, BATCH).await?;
+    let mut stale = review::due(tx, due_by, BATCH).await?;
     if let Some(moment) = silent_since {
         let known: BTreeSet<_> = stale.iter().map(|review| review.id).collect();
         let silent = review::silent_since(tx, moment, BATCH).await?;

@@ -86,9 +86,11 @@ async fn explain(tx: &mut Tx, scope: &Scope, id: ItemId, now: Timestamp) -> Resu
     }
     let reasons = &mut explanation.reasons;
     if row.strict && row.counts.waiting > 0 && explanation.run_at.is_none() {
-        reasons.push("The pipeline is strict, and an earlier job waits for its next attempt".to_owned());
+        reasons.push(
+            "The pipeline is strict, and another job of the lane waits for its next attempt".to_owned(),
+        );
     }
-    explanation.position = position_of(tx, lane_key, seq).await?;
+    explanation.position = position_of(tx, lane_key, seq, now).await?;
     if let Some(position) = explanation.position.filter(|position| position.ahead > 0) {
         reasons.push(match position.ahead {
             1 => "1 job of the lane is before it".to_owned(),
@@ -107,7 +109,7 @@ async fn explain(tx: &mut Tx, scope: &Scope, id: ItemId, now: Timestamp) -> Resu
         Some(_) => {}
     }
     if reasons.is_empty() {
-        reasons.push("Nothing holds it: the next worker that asks gets it".to_owned());
+        reasons.push("Nothing holds it: it starts when a worker asks and it is its lane's turn".to_owned());
     }
     Ok(explanation)
 }

@@ -128,7 +128,7 @@ impl Engine {
                 Box::pin(async move {
                     let found = item_of_tenant(tx, scope, *id).await?;
                     let mut views = Vec::new();
-                    for run in runs(tx, found.job).await? {
+                    for run in all_runs(tx, &found).await? {
                         views.push(job_view(tx, &run, definitions).await?);
                     }
                     Ok(views)
@@ -224,7 +224,7 @@ async fn item_view(
     let fields = fields_from(tx, &found, &runs).await?;
     let latest = runs.first();
     let position = match (latest, found.status) {
-        (Some(job), ItemStatus::Queued) => position_of(tx, job.lane, job.seq).await?,
+        (Some(job), ItemStatus::Queued) => position_of(tx, job.lane, job.seq, now).await?,
         _ => None,
     };
     let finished = runs
@@ -260,6 +260,18 @@ pub(crate) async fn runs(tx: &mut Tx, latest: Option<(LaneKey, Seq)>) -> Result<
         runs.push(run);
     }
     Ok(runs)
+}
+
+/// The same with those of versions that no later job leads back to.
+async fn all_runs(tx: &mut Tx, item: &Item) -> Result<Vec<Job>> {
+    let mut all = runs(tx, item.job).await?;
+    for (version, job) in item::earlier_jobs(tx, item.id).await? {
+        if all.last().map_or(item.version, |run| run.item_version) > version {
+            all.extend(runs(tx, Some(job)).await?);
+        }
+    }
+    all.truncate(RUNS_MAX);
+    Ok(all)
 }
 
 /// The fields of an item: those of the latest run of its present version that handed some in, or those it came with, and what

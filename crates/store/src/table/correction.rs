@@ -17,6 +17,8 @@ on conflict (collection_key, item_id, name) do update set value = excluded.value
   corrected_by = excluded.corrected_by, corrected_at_ms = excluded.corrected_at_ms";
     DELETE = portable "correction_delete" "
 delete from correction where collection_key = $1 and item_id = $2 and name = $3";
+    DELETE_UNLOCKED = portable "correction_delete_unlocked" "
+delete from correction where collection_key = $1 and item_id = $2 and name = $3 and not locked";
     OF_ITEM = portable "corrections_of_item" "
 select item_id, name, value, locked, corrected_by, corrected_at_ms from correction
 where collection_key = $1 and item_id = $2 order by name";
@@ -62,6 +64,14 @@ pub async fn put(tx: &mut Tx, item: ItemId, correction: &Correction) -> Result<(
 pub async fn delete(tx: &mut Tx, item: ItemId, name: &str) -> Result<()> {
     tx.execute_one(&DELETE, params![item.collection(), item, name])
         .await
+}
+
+/// Forgets a value that is not locked; whether there was one.
+pub async fn delete_unlocked(tx: &mut Tx, item: ItemId, name: &str) -> Result<bool> {
+    let deleted = tx
+        .execute(&DELETE_UNLOCKED, params![item.collection(), item, name])
+        .await?;
+    Ok(deleted == 1)
 }
 
 /// Asks for the values set for some items.

@@ -88,10 +88,14 @@ cross join lateral (
   where i.collection_key = c.collection_key and i.content_key = q.content_key limit 1) i";
     SET_JOB = portable "item_set_job" "
 update item set lane_key = $3, job_seq = $4, updated_at_ms = $5 where collection_key = $1 and id = $2";
+    EARLIER_JOBS = portable "item_earlier_jobs" "
+select version, lane_key, job_seq from item_version where collection_key = $1 and item_id = $2 and lane_key is not null
+order by version desc";
     ARCHIVE = portable "item_archive" "
 insert into item_version (collection_key, item_id, version, content_hash, is_file, filename, media_type, size, blob_key,
-                          payload, metadata, superseded_at_ms)
-select collection_key, id, version, content_hash, is_file, filename, media_type, size, blob_key, payload, metadata, $3
+                          payload, metadata, lane_key, job_seq, superseded_at_ms)
+select collection_key, id, version, content_hash, is_file, filename, media_type, size, blob_key, payload, metadata, lane_key,
+       job_seq, $3
 from item where collection_key = $1 and id = $2";
     NEXT_VERSION = portable "item_next_version" "
 update item
@@ -356,6 +360,14 @@ pub async fn by_content(tx: &mut Tx, wanted: &[(CollectionKey, Digest)]) -> Resu
 pub async fn set_job(tx: &mut Tx, id: ItemId, job: (LaneKey, Seq), now: Timestamp) -> Result<()> {
     tx.execute_one(&SET_JOB, params![id.collection(), id, job.0, job.1, now])
         .await
+}
+
+/// The last jobs of an item's earlier versions, each with its version, the latest first.
+pub async fn earlier_jobs(tx: &mut Tx, id: ItemId) -> Result<Vec<(i64, (LaneKey, Seq))>> {
+    let rows = tx.rows(&EARLIER_JOBS, params![id.collection(), id]).await?;
+    rows.into_iter()
+        .map(|mut row| Ok((row.int(0)?, (row.lane(1)?, row.seq(2)?))))
+        .collect()
 }
 
 /// Keeps what the item was and makes it what it is now; its next job is yet to come.

@@ -4,7 +4,7 @@ use docket_core::Timestamp;
 use docket_core::id::{ItemId, NotificationId};
 use docket_core::notification::NotificationStatus;
 
-use super::delivery_find;
+use super::{delivery_find, item};
 use crate::error::Result;
 use crate::params;
 use crate::tx::Tx;
@@ -84,17 +84,22 @@ pub async fn delete(
     latest: Option<(docket_core::id::LaneKey, docket_core::id::Seq)>,
 ) -> Result<()> {
     let key = params![item.collection(), item];
+    // Each job leads to the one before it; where a version has none, what was before it is remembered with the versions.
+    let earlier = item::earlier_jobs(tx, item).await?;
+    let earlier = earlier.into_iter().map(|(_, job)| job);
+    for first in latest.into_iter().chain(earlier) {
+        let mut next = Some(first);
+        while let Some((lane, seq)) = next {
+            tx.execute(&DELETE_STEPS, params![lane, seq]).await?;
+            let row = tx.row_opt(&DELETE_JOB, params![lane, seq]).await?;
+            next = match row {
+                Some(mut row) => row.opt_lane(0)?.zip(row.opt_seq(1)?),
+                None => None,
+            };
+        }
+    }
     tx.execute(&DELETE_VERSIONS, key).await?;
     tx.execute(&DELETE_CORRECTIONS, key).await?;
-    let mut next = latest;
-    while let Some((lane, seq)) = next {
-        tx.execute(&DELETE_STEPS, params![lane, seq]).await?;
-        let row = tx.row_opt(&DELETE_JOB, params![lane, seq]).await?;
-        next = match row {
-            Some(mut row) => row.opt_lane(0)?.zip(row.opt_seq(1)?),
-            None => None,
-        };
-    }
     tx.execute_one(&DELETE_ITEM, key).await
 }
 

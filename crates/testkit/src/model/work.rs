@@ -186,7 +186,7 @@ impl Model {
                 State::Leased { until, lease_ms } => {
                     let silent_ms = self.now.since(until.plus_ms(-lease_ms));
                     if until <= self.now || older_than_ms.is_some_and(|ms| silent_ms >= ms) {
-                        self.stale(job, lease_ms, &mut reaped);
+                        self.stale(job, lease_ms, silent_ms, &mut reaped);
                     }
                 }
                 _ => {}
@@ -195,12 +195,12 @@ impl Model {
         reaped
     }
 
-    fn stale(&mut self, job: usize, lease_ms: i64, reaped: &mut Reaped) {
+    fn stale(&mut self, job: usize, lease_ms: i64, silent_ms: i64, reaped: &mut Reaped) {
         self.tell(job, "job.stale");
         let definition = self.definition(job);
         let again =
             definition.on_stale == OnStale::Requeue && self.jobs[job].retries + 1 < definition.max_attempts;
-        self.jobs[job].error = Some(stale_message(lease_ms));
+        self.jobs[job].error = Some(stale_message(lease_ms, silent_ms));
         self.jobs[job].failed_step = None;
         if again {
             self.jobs[job].retries += 1;

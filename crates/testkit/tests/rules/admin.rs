@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use docket_core::item::ItemStatus;
+use docket_core::item::{ItemStatus, OnConflict};
 use docket_core::name::StepName;
 use docket_core::pipeline::Pipeline;
 use docket_core::tenant::{TenantSettings, Tier, UploadLimit};
-use docket_engine::{CollectionSettings, PauseScope, PauseTarget};
-use docket_testkit::{World, names, on_both};
+use docket_engine::{CollectionSettings, PauseScope, PauseTarget, SubmitItem};
+use docket_testkit::{World, WorldConfig, names, on_both};
 use serde_json::json;
 
 fn with_steps(steps: &[&str]) -> Pipeline {
@@ -111,6 +111,41 @@ on_both! {
         let third = waiting("w3");
         world.engine.tenant_put(&World::operator(), settings("acme", "gold", Some(3))).await.unwrap();
         assert_eq!(third.await.unwrap().len(), 1);
+    }
+
+    async fn runs_of_versions_before_one_that_nothing_processes_are_told_and_forgotten_with_the_rest(world: &World) {
+        let hour = 3_600_000;
+        let world = &world.beside(&WorldConfig { keep_finished_ms: Some(hour), ..WorldConfig::default() }).await;
+        world.lanes(1, &["acme"]).await;
+        let item = world.submit_one("acme", "doc").await.id;
+        let next = |payload: &str| {
+            let mut next = SubmitItem { payload: json!(payload), ..World::item("doc") };
+            next.details.on_conflict = OnConflict::NewVersion;
+            next
+        };
+        let work = async || {
+            let job = world.claim_one("w1").await;
+            world.complete(job.id, job.token).await.unwrap();
+            job.id
+        };
+        let first = work().await;
+        world.submit("acme", vec![next("two")]).await.unwrap().results.remove(0).unwrap();
+        let second = work().await;
+        world.collection("acme", "acme", None).await;
+        world.submit("acme", vec![next("three")]).await.unwrap().results.remove(0).unwrap();
+        let told = async || {
+            let jobs = world.engine.jobs(&World::scope("acme"), item).await.unwrap();
+            jobs.into_iter().map(|job| job.id).collect::<Vec<_>>()
+        };
+        assert_eq!(told().await, [second, first]);
+        world.collection("acme", "acme", Some("work")).await;
+        world.submit("acme", vec![next("four")]).await.unwrap().results.remove(0).unwrap();
+        let fourth = work().await;
+        assert_eq!(told().await, [fourth, second, first]);
+        world.pass_ms(2 * hour);
+        assert_eq!(world.engine.retain().await.unwrap().items, 1);
+        assert_eq!(world.number("select count(*) from job").await, 0);
+        assert_eq!(world.number("select count(*) from item_version").await, 0);
     }
 
     async fn a_collection_that_changes_its_pipeline_sends_new_items_there_and_leaves_old_jobs(world: &World) {

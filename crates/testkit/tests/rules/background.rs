@@ -65,6 +65,27 @@ async fn rows(world: &World) -> i64 {
     rows
 }
 
+/// A world with the bytes of `n` files whose items were forgotten.
+async fn forgotten_files(world: &World, n: usize) -> World {
+    let world = forgetful(world).await;
+    world.collection("acme", "acme", None).await;
+    for index in 0..n {
+        let bytes = format!("file {index}").into_bytes();
+        let taken = world.upload_bytes("acme", World::file("acme"), bytes).await;
+        taken.unwrap();
+    }
+    world.pass_ms(HOUR_MS);
+    assert_eq!(world.engine.retain().await.unwrap().items, n as u64);
+    assert_eq!(unswept(&world).await, (n, n as i64));
+    world
+}
+
+/// Files whose bytes are there, and rows that name bytes for the sweeper.
+async fn unswept(world: &World) -> (usize, i64) {
+    let rows = world.number("select count(*) from upload").await;
+    (world.files(), rows)
+}
+
 /// Changes of the counters that come to nothing, `n` of them.
 async fn idle_deltas(world: &World, n: usize) {
     let sql = format!(
@@ -221,6 +242,54 @@ on_both! {
         }
         assert_eq!(world.number("select count(*) from upload").await, 0);
         world.assert_healthy().await;
+    }
+
+    async fn one_run_of_the_sweeper_is_bounded(world: &World) {
+        let world = &forgotten_files(world, 150).await;
+        assert_eq!(world.engine.sweep_run_once().await.unwrap(), Some(Duration::ZERO), "there is more");
+        assert_eq!(unswept(world).await, (50, 50));
+        assert_eq!(world.engine.sweep_run_once().await.unwrap(), None);
+        assert_eq!(unswept(world).await, (0, 0));
+    }
+
+    async fn two_sweepers_at_once_sweep_each_file_once(world: &World) {
+        let world = &forgotten_files(world, 200).await;
+        let sweep = || world.engine.sweep_run_once();
+        let (a, b) = tokio::join!(sweep(), sweep());
+        // Each has taken as many as it may, so the two have taken different ones.
+        assert_eq!([a.unwrap(), b.unwrap()], [Some(Duration::ZERO); 2]);
+        assert_eq!(unswept(world).await, (0, 0));
+        assert_eq!(world.engine.sweep_run_once().await.unwrap(), None);
+    }
+
+    async fn one_run_of_the_reaper_is_bounded(world: &World) {
+        world.lanes(100_000, &["acme"]).await;
+        world.submit_many("acme", "doc", 10_001).await;
+        for _ in 0..11 {
+            world.claim("w1", 1_000).await;
+        }
+        let leased = "select count(*) from hold where kind = 1";
+        assert_eq!(world.number(leased).await, 10_001);
+        world.pass_ms(600_000);
+        assert_eq!(world.engine.reaper_run_once().await.unwrap(), Some(Duration::ZERO), "there is more");
+        assert_eq!(world.number(leased).await, 1);
+        assert_eq!(world.engine.reaper_run_once().await.unwrap(), None);
+        assert_eq!(world.number(leased).await, 0);
+    }
+
+    async fn one_run_of_the_reaper_is_bounded_for_reviews_too(world: &World) {
+        world.desk("acme", json!({})).await;
+        world.submit_many("acme", "doc", 10_001).await;
+        for _ in 0..51 {
+            world.pop("acme", "ann", 200).await;
+        }
+        let held = "select count(*) from review where state = 1";
+        assert_eq!(world.number(held).await, 10_001);
+        world.pass_ms(24 * HOUR_MS);
+        assert_eq!(world.engine.reaper_run_once().await.unwrap(), Some(Duration::ZERO), "there is more");
+        assert_eq!(world.number(held).await, 1);
+        assert_eq!(world.engine.reaper_run_once().await.unwrap(), None);
+        assert_eq!(world.number(held).await, 0);
     }
 
     async fn what_waits_for_a_review_is_not_forgotten(world: &World) {

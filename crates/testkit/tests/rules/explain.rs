@@ -25,7 +25,7 @@ on_both! {
         let item = world.submit_one("acme", "doc").await.id;
         let explanation = explain(world, item).await;
         assert_eq!(explanation.status, ItemStatus::Queued);
-        assert_eq!(explanation.reasons, ["Nothing holds it: the next worker that asks gets it"]);
+        assert_eq!(explanation.reasons, ["Nothing holds it: it starts when a worker asks and it is its lane's turn"]);
         assert_eq!(explanation.position.map(|position| position.ahead), Some(0));
         assert!(explanation.worker_seen_at.is_some() && explanation.holders.is_empty());
     }
@@ -119,7 +119,7 @@ on_both! {
         let job = world.claim_one("w1").await;
         world.fail(job.id, job.token, "busy").await.unwrap();
         let expected = [
-            "The pipeline is strict, and an earlier job waits for its next attempt",
+            "The pipeline is strict, and another job of the lane waits for its next attempt",
             "1 job of the lane is before it",
         ];
         assert_eq!(explain(world, items[1]).await.reasons, expected);

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeSet;
+
 use docket_core::Refusal;
 use docket_core::backoff::Backoff;
 use docket_core::id::JobId;
@@ -102,6 +104,21 @@ on_both! {
         }
         let job = world.claim_one("w1").await;
         assert_eq!(world.fail(job.id, job.token, "busy").await.unwrap().status, JobStatus::Failed);
+    }
+
+    async fn jobs_that_fail_together_do_not_come_back_together(world: &World) {
+        world.lanes(100, &["acme"]).await;
+        let backoff = Backoff { base_ms: 60_000, max_ms: 60_000 };
+        world.pipeline("work", Pipeline { backoff, ..Pipeline::default() }).await;
+        world.submit_many("acme", "doc", 100).await;
+        let jobs = world.claim("w1", 100).await;
+        let now = docket_core::clock::Clock::now(world.clock.as_ref());
+        let fails = jobs.iter().map(|job| failing(job, "busy", None, true)).collect();
+        let failed = world.engine.fail(fails).await.unwrap().into_iter();
+        let waits: BTreeSet<i64> = failed.map(|failed| failed.unwrap().run_at.unwrap().since(now)).collect();
+        assert!(waits.iter().all(|wait| (30_000..=60_000).contains(wait)), "{waits:?}");
+        // Of 30,001 moments two of a hundred may fall together, not many.
+        assert!(waits.len() > 90, "{} moments for 100 jobs", waits.len());
     }
 
     async fn attempts_run_out(world: &World) {

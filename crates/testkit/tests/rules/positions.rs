@@ -6,8 +6,8 @@ use docket_core::Refusal;
 use docket_core::id::{ItemId, Seq};
 use docket_core::item::ItemStatus;
 use docket_core::random::{Random as _, SeededRandom};
-use docket_engine::{ClaimedJob, Release};
-use docket_testkit::{World, on_both};
+use docket_engine::{ClaimedJob, PauseTarget, Release};
+use docket_testkit::{World, names, on_both};
 
 /// Every position that the engine tells is the number of pending jobs that were submitted earlier, counted one by one.
 async fn assert_positions(world: &World, tenant: &str, items: &[ItemId]) {
@@ -48,6 +48,26 @@ async fn ahead(world: &World, item: ItemId) -> u64 {
 }
 
 on_both! {
+    async fn an_estimate_knows_of_waits_and_does_not_guess_at_pauses(world: &World) {
+        world.lanes(1, &["acme"]).await;
+        let items = world.submit_many("acme", "doc", 3).await;
+        let done = world.claim_one("w1").await;
+        world.pass_ms(2_000);
+        world.complete(done.id, done.token).await.unwrap();
+        let failed = world.claim_one("w1").await;
+        let run_at = world.fail(failed.id, failed.token, "no").await.unwrap().run_at.unwrap();
+        let wait_ms = run_at.since(docket_core::Clock::now(world.clock.as_ref()));
+        let eta = async |item| world.engine.position(&World::scope("acme"), item).await.unwrap().eta_ms;
+        assert!(wait_ms > 0);
+        assert_eq!(eta(items[1]).await, Some(wait_ms), "its next attempt is not sooner");
+        assert_eq!(eta(items[2]).await, Some(2_000), "it has one before it, and no wait of its own");
+        let target = PauseTarget::Lane(names::tenant("acme"), names::pipeline("work"));
+        let pause = world.engine.pause(&World::operator(), target, "test").await.unwrap();
+        assert_eq!((eta(items[1]).await, eta(items[2]).await), (None, None));
+        world.engine.resume(&World::operator(), pause).await.unwrap();
+        assert!(eta(items[2]).await.is_some());
+    }
+
     async fn the_position_is_the_number_of_pending_jobs_submitted_earlier(world: &World) {
         world.lanes(2, &["acme", "other"]).await;
         world.submit_many("other", "noise", 5).await;

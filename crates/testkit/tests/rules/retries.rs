@@ -2,13 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::time::Duration;
+
 use docket_core::Refusal;
+use docket_core::backoff::Backoff;
 use docket_core::item::ItemStatus;
 use docket_core::job::{Failure, JobStatus};
 use docket_core::name::StepName;
 use docket_core::pipeline::Pipeline;
-use docket_engine::{ClaimedJob, Fail, StepDone};
-use docket_testkit::{World, names, on_both};
+use docket_engine::background::Intervals;
+use docket_engine::{Claim, ClaimedJob, Fail, StepDone};
+use docket_testkit::{World, WorldConfig, names, on_both};
 use serde_json::json;
 
 async fn set_up(world: &World) {
@@ -62,6 +66,40 @@ fn code<T: std::fmt::Debug>(result: docket_engine::Result<T>) -> &'static str {
 }
 
 on_both! {
+    async fn a_failure_whose_worker_has_hung_up_is_tried_again_in_time(world: &World) {
+        let settings = WorldConfig { real_time: true, ..WorldConfig::default() };
+        let world = world.beside(&settings).await;
+        world.lanes(1, &["acme"]).await;
+        let backoff = Backoff { base_ms: 50, max_ms: 50 };
+        world.pipeline("work", Pipeline { backoff, ..Pipeline::default() }).await;
+        // The reaper looks when it is woken, or not at all.
+        let intervals = Intervals { reap: Duration::from_secs(3_600), ..Intervals::default() };
+        let background = world.engine.start_background(intervals).await.unwrap();
+        world.submit_one("acme", "doc").await;
+        let ClaimedJob { id: job, token, .. } = world.claim_one("w1").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let failure = Failure { error: "it rained".to_owned(), step: None, retryable: true };
+        {
+            let mut said = std::pin::pin!(world.engine.fail(vec![Fail { job, token, failure }]));
+            std::future::poll_fn(|context| {
+                assert!(said.as_mut().poll(context).is_pending(), "it is on its way");
+                std::task::Poll::Ready(())
+            })
+            .await;
+        }
+        let claim = Claim {
+            pipeline: names::pipeline("work"),
+            worker: names::worker("w2"),
+            limit: 1,
+            lease_ms: None,
+            wait_ms: 20_000,
+        };
+        let again = world.engine.claim(claim).await.unwrap();
+        assert_eq!(again.iter().map(|job| (job.id, job.attempt)).collect::<Vec<_>>(), [(job, 2)]);
+        background.stop().await;
+        world.assert_healthy().await;
+    }
+
     async fn a_retry_is_a_new_job_and_the_old_one_stays_as_it_was(world: &World) {
         set_up(world).await;
         let scope = World::scope("acme");

@@ -224,33 +224,4 @@ on_both! {
         assert_eq!(counts(world).await, [(ItemStatus::Queued, 1)]);
         assert_eq!(world.claim("w1", 10).await.len(), 1);
     }
-
-    async fn versions_while_workers_run_never_finish_old_content(world: &World) {
-        world.lanes(1, &["acme"]).await;
-        let first = submit(world, item("doc-1", json!(0))).await.unwrap();
-        let engine = world.engine.clone();
-        let producer = tokio::spawn(async move {
-            for n in 1..=30 {
-                let call = docket_engine::Submit {
-                    collection: names::collection("acme"),
-                    items: vec![version("doc-1", json!(n))],
-                    idempotency_key: None,
-                };
-                engine.submit(&World::scope("acme"), call).await.unwrap().results.pop().unwrap().unwrap();
-            }
-        });
-        while !producer.is_finished() {
-            for job in world.claim("w1", 1).await {
-                world.complete(job.id, job.token).await.ok();
-            }
-        }
-        producer.await.unwrap();
-        for job in world.claim("w1", 1).await {
-            world.complete(job.id, job.token).await.unwrap();
-        }
-        let view = world.view("acme", first.id).await;
-        assert_eq!((view.item.version, view.item.status), (31, ItemStatus::Completed));
-        assert_eq!(counts(world).await, [(ItemStatus::Completed, 1)]);
-        assert!(world.claim("w1", 1).await.is_empty());
-    }
 }
