@@ -2,10 +2,13 @@
 //!
 //! Every value comes back as text, so that one query serves both databases.
 
+mod earlier;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use crate::Database;
 
@@ -39,6 +42,99 @@ impl Plain {
     pub async fn number(&self, sql: &str) -> i64 {
         let rows = self.rows(sql).await;
         rows[0][0].parse().expect("a number")
+    }
+
+    /// Runs statements.
+    pub async fn execute(&self, sql: &str) {
+        match self {
+            Self::Sqlite(file) => rusqlite::Connection::open(file)
+                .and_then(|connection| connection.execute_batch(sql))
+                .expect("SQLite answers"),
+            Self::Postgres(url) => {
+                postgres_rows(url, sql).await.expect("PostgreSQL answers");
+            }
+        }
+    }
+
+    /// Runs statements that the log's own triggers forbid, as somebody could who has the database in hand.
+    pub async fn execute_unguarded(&self, sql: &str) {
+        let unguarded = match self {
+            Self::Sqlite(_) => {
+                "drop trigger if exists log_no_update; drop trigger if exists log_no_delete; drop trigger if exists log_no_replace;
+                 drop trigger if exists seal_no_update; drop trigger if exists seal_no_delete; drop trigger if exists seal_no_replace"
+            }
+            Self::Postgres(_) => "set session_replication_role = replica",
+        };
+        self.execute(&format!("{unguarded}; {sql}")).await;
+    }
+
+    /// An id or a digest as SQL names it, from its digits as [`Plain::rows`] gives them.
+    pub fn id(&self, digits: &str) -> String {
+        match self {
+            Self::Sqlite(_) => format!("x'{digits}'"),
+            Self::Postgres(_) => format!("'{digits}'"),
+        }
+    }
+
+    /// Yes or no as SQL says it.
+    pub fn truth(&self, yes: bool) -> &'static str {
+        match (self, yes) {
+            (Self::Sqlite(_), true) => "1",
+            (Self::Sqlite(_), false) => "0",
+            (Self::Postgres(_), true) => "true",
+            (Self::Postgres(_), false) => "false",
+        }
+    }
+
+    /// What an insert says before its values where it gives a row a number that the database would count.
+    pub fn with_number(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "",
+            Self::Postgres(_) => "overriding system value",
+        }
+    }
+
+    /// Begins a transaction, runs statements in it and leaves it open. Only PostgreSQL lets others go on beside it.
+    pub async fn begin(&self, sql: &str) -> Begun {
+        let Self::Postgres(url) = self else {
+            panic!("SQLite has one writer");
+        };
+        let (client, connection) = tokio_postgres::connect(url, NoTls)
+            .await
+            .expect("PostgreSQL answers");
+        let driver = tokio::spawn(connection);
+        let begun = client.batch_execute(&format!("begin; {sql}")).await;
+        begun.expect("PostgreSQL takes the statements");
+        Begun { client, driver }
+    }
+
+    /// Waits until so many transactions of the database wait for a lock.
+    pub async fn until_waiting(&self, n: i64) {
+        let sql = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        for _ in 0..500 {
+            if self.number(sql).await >= n {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("fewer than {n} wait for a lock");
+    }
+}
+
+/// A transaction that somebody has left open.
+#[derive(Debug)]
+pub struct Begun {
+    client: Client,
+    driver: JoinHandle<Result<(), tokio_postgres::Error>>,
+}
+
+impl Begun {
+    /// Ends it; those who waited for it go on.
+    pub async fn commit(self) {
+        let committed = self.client.batch_execute("commit").await;
+        committed.expect("PostgreSQL commits");
+        drop(self.client);
+        self.driver.await.expect("the connection ends").ok();
     }
 }
 

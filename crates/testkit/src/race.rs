@@ -1,7 +1,8 @@
 //! What races stand on: one world with one server or several, and calls that are made at the same moment.
 //!
 //! A race is written once and run by [`everywhere!`](crate::everywhere) on SQLite, on PostgreSQL with one server that has 24
-//! connections for the tuned operations, and on PostgreSQL with four servers.
+//! connections for the tuned operations, and on PostgreSQL with sixteen servers: one server lets its short statements take turns, so
+//! only several of them have their claims, completions and submissions really side by side.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ pub struct Scene {
 impl Scene {
     async fn new(database: Database, servers: usize, real_time: bool) -> Self {
         let settings = WorldConfig {
-            runners: if servers == 1 { 16 } else { 4 },
-            hot_connections: if servers == 1 { 24 } else { 8 },
+            runners: if servers == 1 { 16 } else { 2 },
+            hot_connections: if servers == 1 { 24 } else { 2 },
             real_time,
             ..WorldConfig::default()
         };
@@ -46,9 +47,26 @@ impl Scene {
     pub fn engine(&self, n: usize) -> &Engine {
         &self.engines[n % self.engines.len()]
     }
+
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.engines.len()
+    }
+
+    /// How many connections are within a transaction at this moment. SQLite has one writer.
+    pub async fn transactions_at_once(&self) -> usize {
+        match &self.plain {
+            Plain::Sqlite(_) => 1,
+            Plain::Postgres(_) => {
+                let open = "select count(*) from pg_stat_activity
+                            where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()";
+                usize::try_from(self.plain.number(open).await).unwrap_or(0)
+            }
+        }
+    }
 }
 
-/// Runs each race on SQLite, on PostgreSQL, and on PostgreSQL with four servers. A race takes an [`Arc`] of a [`Scene`], and ends
+/// Runs each race on SQLite, on PostgreSQL, and on PostgreSQL with sixteen servers. A race takes an [`Arc`] of a [`Scene`], and ends
 /// with the doctor, who must find nothing.
 #[macro_export]
 macro_rules! everywhere {
@@ -67,10 +85,10 @@ macro_rules! everywhere {
             })+
         }
 
-        mod four_servers {
+        mod sixteen_servers {
             $($(#[$meta])* #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                $crate::race::play($crate::Database::postgres().await, 4, $real_time, super::$name).await;
+                $crate::race::play($crate::Database::postgres().await, 16, $real_time, super::$name).await;
             })+
         }
     };

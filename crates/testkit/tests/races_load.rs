@@ -1,5 +1,5 @@
 //! The great race: many workers, submitters, cancellers, pausers, reapers and folders at once, on SQLite, on PostgreSQL with one
-//! server that has 24 connections for the tuned operations, and on PostgreSQL with four servers.
+//! server that has 24 connections for the tuned operations, and on PostgreSQL with sixteen servers.
 //!
 //! Held here: P1 (order in a lane), P2 (never over the limit), P5 (a token is given once), A2 and A4 (several servers; counts
 //! that are right at any moment).
@@ -33,7 +33,10 @@ everywhere! {
 }
 
 const LANES: [(&str, u32); 4] = [("one", 1), ("two", 2), ("five", 5), ("twenty", 20)];
-const JOBS_PER_LANE: usize = 220;
+/// Each lane has two submitters, on different servers.
+const SUBMITTERS: usize = 2 * LANES.len();
+const JOBS_PER_SUBMITTER: usize = 110;
+const JOBS: usize = SUBMITTERS * JOBS_PER_SUBMITTER;
 const WORKERS: usize = 20;
 
 /// Jobs between the answer to their claim and the call that settles them.
@@ -52,12 +55,23 @@ struct Seen {
     given: Mutex<HashSet<(JobId, LeaseToken)>>,
     completed: Mutex<HashMap<ItemId, u32>>,
     cancelled: Mutex<HashSet<ItemId>>,
-    submitted: Mutex<Vec<(&'static str, ItemId, JobId)>>,
+    submitted: Mutex<Vec<Submitted>>,
     settled: AtomicUsize,
     crashes: AtomicU64,
     lost: AtomicU64,
     looks: AtomicU64,
+    /// The most transactions that were open at one moment.
+    side_by_side: AtomicUsize,
     over: AtomicBool,
+}
+
+#[derive(Clone, Copy)]
+struct Submitted {
+    /// Which submitter.
+    by: usize,
+    tenant: &'static str,
+    item: ItemId,
+    job: JobId,
 }
 
 impl Seen {
@@ -120,8 +134,8 @@ async fn nothing_is_over_the_limit_out_of_order_lost_or_doubled(scene: Arc<Scene
     let seen = Arc::new(Seen::default());
     let mut work = JoinSet::new();
     let mut rest = JoinSet::new();
-    for (n, (tenant, _)) in LANES.into_iter().enumerate() {
-        work.spawn(submitter(Arc::clone(&scene), Arc::clone(&seen), tenant, n));
+    for n in 0..SUBMITTERS {
+        work.spawn(submitter(Arc::clone(&scene), Arc::clone(&seen), n));
     }
     for n in 0..WORKERS {
         work.spawn(worker(Arc::clone(&scene), Arc::clone(&seen), n));
@@ -142,39 +156,53 @@ async fn nothing_is_over_the_limit_out_of_order_lost_or_doubled(scene: Arc<Scene
         ended.expect("the others end well");
     }
     println!(
-        "{} completed, {} cancelled, {} crashes, {} leases lost, {} looks at the tables, most at once {:?}",
+        "{} completed, {} cancelled, {} crashes, {} leases lost, {} looks at the tables, most at once {:?}, \
+         {} transactions side by side",
         seen.completed.lock().unwrap().len(),
         seen.cancelled.lock().unwrap().len(),
         seen.crashes.load(Ordering::SeqCst),
         seen.lost.load(Ordering::SeqCst),
         seen.looks.load(Ordering::SeqCst),
         seen.most.lock().unwrap().values().collect::<Vec<_>>(),
+        seen.side_by_side.load(Ordering::SeqCst),
+    );
+    assert!(
+        seen.side_by_side.load(Ordering::SeqCst) >= scene.servers(),
+        "the servers did not race"
     );
     each_item_ended_once(&scene, &seen).await;
     each_lane_kept_its_order(&scene, &seen).await;
 }
 
-async fn submitter(scene: Arc<Scene>, seen: Arc<Seen>, tenant: &'static str, n: usize) {
-    let random = SeededRandom::new(n as u64);
+async fn submitter(scene: Arc<Scene>, seen: Arc<Seen>, by: usize) {
+    let tenant = LANES[by % LANES.len()].0;
+    let random = SeededRandom::new(by as u64);
     let mut sent = 0;
-    while sent < JOBS_PER_LANE {
-        let size = (1 + random.below(6) as usize).min(JOBS_PER_LANE - sent);
+    while sent < JOBS_PER_SUBMITTER {
+        let size = (1 + random.below(6) as usize).min(JOBS_PER_SUBMITTER - sent);
         let items = (sent..sent + size)
-            .map(|k| World::item(&format!("{tenant}-{k}")))
+            .map(|k| World::item(&format!("{tenant}-{by}-{k}")))
             .collect();
         let call = Submit {
             collection: names::collection(tenant),
             items,
             idempotency_key: None,
         };
-        let answer = scene.engine(n).submit(&World::scope(tenant), call).await.unwrap();
+        let answer = scene
+            .engine(by)
+            .submit(&World::scope(tenant), call)
+            .await
+            .unwrap();
         for result in answer.results {
-            let item = result.unwrap();
-            assert!(!item.duplicate);
-            seen.submitted
-                .lock()
-                .unwrap()
-                .push((tenant, item.id, item.job.unwrap()));
+            let new = result.unwrap();
+            assert!(!new.duplicate);
+            let (item, job) = (new.id, new.job.unwrap());
+            seen.submitted.lock().unwrap().push(Submitted {
+                by,
+                tenant,
+                item,
+                job,
+            });
         }
         sent += size;
         tokio::time::sleep(Duration::from_millis(random.below(15))).await;
@@ -183,8 +211,7 @@ async fn submitter(scene: Arc<Scene>, seen: Arc<Seen>, tenant: &'static str, n: 
 
 async fn worker(scene: Arc<Scene>, seen: Arc<Seen>, n: usize) {
     let random = SeededRandom::new(1_000 + n as u64);
-    let all = LANES.len() * JOBS_PER_LANE;
-    while seen.settled.load(Ordering::SeqCst) < all {
+    while seen.settled.load(Ordering::SeqCst) < JOBS {
         // A worker that will crash asks for a short lease: nobody who lives is overtaken by the reaper.
         let crashes = random.below(12) == 0;
         let claim = Claim {
@@ -275,7 +302,10 @@ async fn canceller(scene: Arc<Scene>, seen: Arc<Seen>, n: usize) {
             let back = random.below(count.clamp(1, 60));
             submitted.iter().rev().nth(back as usize).copied()
         };
-        let Some((tenant, item, job)) = target else {
+        let Some(Submitted {
+            tenant, item, job, ..
+        }) = target
+        else {
             continue;
         };
         seen.running.lock().unwrap().doubtful.insert(item);
@@ -335,6 +365,8 @@ async fn sampler(scene: Arc<Scene>, seen: Arc<Seen>) {
     while seen.goes_on() {
         let over = scene.plain.rows(sql).await;
         assert!(over.is_empty(), "lanes over their limit: {over:?}");
+        let open = scene.transactions_at_once().await;
+        seen.side_by_side.fetch_max(open, Ordering::SeqCst);
         seen.looks.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
@@ -354,7 +386,7 @@ async fn doctor(scene: Arc<Scene>, seen: Arc<Seen>) {
 
 async fn each_item_ended_once(scene: &Scene, seen: &Seen) {
     let submitted = seen.submitted.lock().unwrap().clone();
-    assert_eq!(submitted.len(), LANES.len() * JOBS_PER_LANE);
+    assert_eq!(submitted.len(), JOBS);
     let (completed, cancelled) = (
         seen.completed.lock().unwrap().clone(),
         seen.cancelled.lock().unwrap().clone(),
@@ -366,7 +398,7 @@ async fn each_item_ended_once(scene: &Scene, seen: &Seen) {
         .await;
     assert_eq!(rows.len(), submitted.len());
     let rows: BTreeMap<_, _> = rows.into_iter().map(|row| (row[0].clone(), row)).collect();
-    for (_, item, job) in submitted {
+    for Submitted { item, job, .. } in submitted {
         let said = match (completed.get(&item), cancelled.contains(&item)) {
             (Some(1), false) => ["2", "1", "0"],
             (None, true) => ["5", "0", "1"],
@@ -377,25 +409,32 @@ async fn each_item_ended_once(scene: &Scene, seen: &Seen) {
     assert_eq!(scene.plain.number("select count(*) from hold").await, 0);
 }
 
-/// Jobs are numbered in the order of their submission, and in a lane that runs one at a time they are first started by number.
+/// Jobs are numbered in the order of their submission, and in every lane first started by number: a lane is in one claim's hands at a
+/// time, whatever its limit.
 async fn each_lane_kept_its_order(scene: &Scene, seen: &Seen) {
     let mut last = HashMap::new();
-    for (tenant, _, job) in seen.submitted.lock().unwrap().iter() {
-        let before = last.insert(*tenant, job.seq());
-        assert!(before < Some(job.seq()), "{tenant}: numbers follow submissions");
+    for Submitted { by, job, .. } in seen.submitted.lock().unwrap().iter() {
+        let before = last.insert(*by, job.seq());
+        assert!(before < Some(job.seq()), "numbers follow submitter {by}'s calls");
     }
-    let started = scene
-        .plain
-        .rows(
-            "select l.seq from log l join lane_of o on o.lane_key = l.lane_key
-               where o.tenant_id = 'one' and l.action = 'job.claimed' order by l.id",
-        )
-        .await;
-    let mut known = HashSet::new();
-    let first: Vec<u64> = started
-        .iter()
-        .map(|row| row[0].parse().unwrap())
-        .filter(|seq| known.insert(*seq))
-        .collect();
-    assert!(first.is_sorted(), "first starts are out of order: {first:?}");
+    for (tenant, _) in LANES {
+        let started = scene
+            .plain
+            .rows(&format!(
+                "select l.seq from log l join lane_of o on o.lane_key = l.lane_key
+                 where o.tenant_id = '{tenant}' and l.action = 'job.claimed' order by l.id"
+            ))
+            .await;
+        let mut known = HashSet::new();
+        let first: Vec<u64> = started
+            .iter()
+            .map(|row| row[0].parse().unwrap())
+            .filter(|seq| known.insert(*seq))
+            .collect();
+        assert!(!first.is_empty(), "{tenant}: something was started");
+        assert!(
+            first.is_sorted(),
+            "{tenant}: first starts are out of order: {first:?}"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! Races for reviews, on SQLite, on PostgreSQL and on PostgreSQL with four servers: who pops, claims, decides, takes away and hands on
+//! Races for reviews, on SQLite, on PostgreSQL and on PostgreSQL with sixteen servers: who pops, claims, decides, takes away and hands on
 //! at the same moment (rules V5 to V7, V9, V13, V14). Exactly one wins, the others are told why, and the log tells the same story.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
