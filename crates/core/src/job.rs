@@ -163,11 +163,9 @@ pub fn after_stale(pipeline: &Pipeline, retry_count: u32) -> Verdict {
 
 /// What is said of a job whose worker fell silent: for the length of its lease, or for less where somebody did not wait that long.
 pub fn stale_message(lease_ms: i64, silent_ms: i64) -> String {
-    let whole_seconds = silent_ms / 1_000 * 1_000;
-    let ms = if silent_ms < lease_ms {
-        whole_seconds
-    } else {
-        lease_ms
+    let ms = match silent_ms.min(lease_ms) {
+        ms if ms == lease_ms || ms < 1_000 => ms,
+        ms => ms / 1_000 * 1_000,
     };
     format!("Processing timed out after {}", duration_in_words(ms))
 }
@@ -293,6 +291,7 @@ mod tests {
             (600_000, 7_200_000, "10 minutes"),
             (600_000, 90_400, "90 seconds"),
             (500, 700, "500 milliseconds"),
+            (600_000, 700, "700 milliseconds"),
         ] {
             let message = format!("Processing timed out after {words}");
             assert_eq!(stale_message(lease_ms, silent_ms), message);

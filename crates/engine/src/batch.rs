@@ -12,7 +12,7 @@ use crate::intake::submit::{CallAnswer, SubmitCall};
 use crate::notification::create::{CreateResult, create_calls};
 use crate::notification::prepare::Prepared;
 use crate::notification::settle::{Ended, settle_calls};
-use crate::processing::claim::{ClaimCall, Delivery, claim_calls};
+use crate::processing::claim::{ClaimCall, Delivery, claim_calls, claim_calls_in_line};
 use crate::processing::complete::{CompleteCall, CompleteResult, complete_calls};
 use crate::processing::heartbeat::{HeartbeatCall, HeartbeatResult, heartbeat_calls};
 use crate::review::commit::{CommitCall, CommitResult, commit_calls};
@@ -22,6 +22,7 @@ use crate::review::pop_batch::{PopCall, pop_calls};
 pub(crate) struct Batches {
     pub(crate) submit: Coalescer<SubmitCall, Option<CallAnswer>>,
     pub(crate) claim: Coalescer<ClaimCall, Delivery>,
+    pub(crate) claim_in_line: Coalescer<ClaimCall, Delivery>,
     pub(crate) complete: Coalescer<CompleteCall, CompleteResult>,
     pub(crate) heartbeat: Coalescer<HeartbeatCall, HeartbeatResult>,
     pub(crate) review_pop: Coalescer<PopCall, Refused<Look>>,
@@ -38,9 +39,12 @@ impl Batches {
             Backend::Sqlite => Turns::any(),
         };
         macro_rules! coalesce {
-            ($name:literal, $runners:expr, $weigh:expr, $run:ident) => {{
+            ($name:literal, $runners:expr, $weigh:expr, $run:ident) => {
+                coalesce!($name, $runners, turns.clone(), $weigh, $run)
+            };
+            ($name:literal, $runners:expr, $turns:expr, $weigh:expr, $run:ident) => {{
                 let kernel = Arc::clone(kernel);
-                Coalescer::start($name, $runners, turns.clone(), $weigh, move |calls| {
+                Coalescer::start($name, $runners, $turns, $weigh, move |calls| {
                     let kernel = Arc::clone(&kernel);
                     Box::pin(async move { $run(&kernel, calls).await })
                 })
@@ -53,6 +57,14 @@ impl Batches {
                 runners,
                 |call: &ClaimCall| Weight::of(call.request.limit as usize),
                 claim_calls
+            ),
+            // One at a time, and in nobody's turn: whoever stands in line has a connection and waits.
+            claim_in_line: coalesce!(
+                "claim_in_line",
+                1,
+                Turns::any(),
+                |call: &ClaimCall| Weight::of(call.request.limit as usize),
+                claim_calls_in_line
             ),
             complete: coalesce!("complete", runners, CompleteCall::weight, complete_calls),
             heartbeat: coalesce!(

@@ -78,8 +78,6 @@ pub(crate) struct Kernel {
     pub(crate) waiters: Waiters,
     pub(crate) tail: Arc<Tail>,
     pub(crate) sightings: Sightings,
-    /// Whose turn it is to wait for a lane that others are at work on.
-    pub(crate) claim_line: tokio::sync::Mutex<()>,
     pub(crate) last_seen: LastSeen,
     /// Rings when a job begins to wait: the reaper may have to look sooner than it meant to.
     pub(crate) wait_began: Notify,
@@ -152,7 +150,6 @@ impl Engine {
             random: Arc::clone(&config.random),
             definitions: Arc::default(),
             sightings: Sightings::default(),
-            claim_line: tokio::sync::Mutex::default(),
             last_seen: LastSeen::default(),
             wait_began: Notify::new(),
             somebody_is_there: Notify::new(),

@@ -193,7 +193,6 @@ pub(crate) fn is_transient(error: &tokio_postgres::Error) -> bool {
                 SqlState::CRASH_SHUTDOWN,
                 SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
                 SqlState::IDLE_SESSION_TIMEOUT,
-                SqlState::READ_ONLY_SQL_TRANSACTION,
             ]
             .contains(code)
                 || code.code().starts_with("08")

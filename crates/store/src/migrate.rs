@@ -1,6 +1,9 @@
 //! Migrations: forward only, numbered alike on both databases, applied under a lock so that many servers can start at once.
 
+use std::time::Duration;
+
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use crate::error::{Error, Result};
 
@@ -65,6 +68,11 @@ const MIGRATIONS: &[Migration] = &[
 
 /// Any number, as long as nobody else uses it for an advisory lock in the same database.
 const LOCK: i64 = 0x0064_6f63_6b65_7401;
+
+/// How long a migration waits for a table in line, how long it then leaves it to others, and how often it tries: about half an hour.
+const LOCK_WAIT_MS: u64 = 1_000;
+const LOCK_PAUSE: Duration = Duration::from_secs(2);
+const LOCK_TRIES: usize = 600;
 
 const TABLE: &str = "create table if not exists migration (number bigint primary key)";
 const SQLITE_TABLE: &str = "create table if not exists migration (number integer primary key) strict";
@@ -131,14 +139,37 @@ async fn postgres_locked(client: &Client) -> Result<()> {
         .get(0);
     check_known(applied)?;
     for migration in MIGRATIONS.iter().filter(|migration| migration.number > applied) {
-        // One simple query is one transaction: a migration is applied whole or not at all.
-        let text = format!(
-            "{}\ninsert into migration (number) values ({});",
-            migration.postgres, migration.number
-        );
-        client.batch_execute(&text).await.map_err(failed())?;
+        apply(client, migration).await?;
     }
     carry_log_order_on(client).await
+}
+
+/// Applies one migration. A table that somebody uses for long, as a backup does, is not waited for in line, where everybody else would
+/// have to wait behind this: it is tried again.
+async fn apply(client: &Client, migration: &Migration) -> Result<()> {
+    // One simple query is one transaction: a migration is applied whole or not at all.
+    let text = format!(
+        "select set_config('lock_timeout', '{LOCK_WAIT_MS}ms', true);\n{}\ninsert into migration (number) values ({});",
+        migration.postgres, migration.number
+    );
+    for _ in 0..LOCK_TRIES {
+        match client.batch_execute(&text).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                tracing::warn!(
+                    migration = migration.number,
+                    "a table that is to be changed is in use, by a backup perhaps; trying again"
+                );
+                tokio::time::sleep(LOCK_PAUSE).await;
+            }
+            Err(error) => return Err(Error::postgres("migrate")(error)),
+        }
+    }
+    Err(Error::Open(format!(
+        "migration {} could not be applied: a table that it changes was in use all the time; end what uses it, such as a backup or a \
+         transaction that somebody left open, and start again",
+        migration.number
+    )))
 }
 
 /// Entries are ordered by their transaction's number. In a cluster that has given out lower numbers than the log holds (it was

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use docket_core::field::MachineField;
 use docket_core::item::OnConflict;
+use docket_core::review::Outcome;
 use docket_engine::{Claim, Complete, Engine, Submit, SubmitItem};
+use docket_testkit::desk::{decision, pop_from, reviewer};
 use docket_testkit::{Database, World, WorldConfig, names};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -137,6 +139,64 @@ fn next(k: usize, n: usize, round: usize) -> SubmitItem {
     };
     item.details.on_conflict = OnConflict::NewVersion;
     item
+}
+
+/// Reviewers who decide on many reviews at once, and batches that take those reviews back because their items have a next version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_with_next_versions_and_decisions_do_not_lock_each_other_out() {
+    const ITEMS: usize = 40;
+    const ROUNDS: usize = 15;
+    let world = World::new(Database::postgres().await).await;
+    world.desk("acme", json!({})).await;
+    world.submit_many("acme", "doc", ITEMS).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let mut reviewers = JoinSet::new();
+    for n in 0..3 {
+        let engine = world.another_engine(&WorldConfig::default()).await;
+        let over = Arc::clone(&over);
+        reviewers.spawn(async move {
+            let name = format!("r{n}");
+            let who = reviewer("acme", &name);
+            let mut decided = 0;
+            while !over.load(Ordering::SeqCst) {
+                let popped = pop_from(&engine, "acme", &name, 30).await;
+                let ids = popped.entries.iter().map(|entry| entry.review.id);
+                let decisions: Vec<_> = ids.map(|id| Ok(decision(id, Outcome::Approved))).collect();
+                if decisions.is_empty() {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                // Some of them were taken back by now.
+                let said = engine.review_commit(&who, decisions).await.unwrap();
+                decided += said.iter().filter(|result| result.is_ok()).count();
+            }
+            decided
+        });
+    }
+    let mut submitters = JoinSet::new();
+    for n in 0..2 {
+        let engine = world.another_engine(&WorldConfig::default()).await;
+        submitters.spawn(async move {
+            for round in 0..ROUNDS {
+                let mut items: Vec<_> = (0..ITEMS).map(|k| next(k, n, round)).collect();
+                items.rotate_left((n * 17 + round * 7) % ITEMS);
+                items.reverse();
+                submit(&engine, items).await;
+            }
+        });
+    }
+    while let Some(ended) = submitters.join_next().await {
+        ended.unwrap();
+    }
+    over.store(true, Ordering::SeqCst);
+    let mut decided = 0;
+    while let Some(ended) = reviewers.join_next().await {
+        decided += ended.unwrap();
+    }
+    assert!(decided > 0, "reviewers came to decide");
+    let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()";
+    assert_eq!(world.number(deadlocks).await, 0);
+    world.assert_healthy().await;
 }
 
 /// A machine's value takes the place of a correction that is not locked; one that a person locks in that very moment stays (V11).

@@ -359,3 +359,36 @@ async fn a_newer_schema_is_refused_on_sqlite() {
 async fn a_newer_schema_is_refused_on_postgres() {
     a_newer_schema_is_refused(Database::postgres().await).await;
 }
+
+/// A backup reads for long. A migration that changes one of its tables does not stand in line for that, for then everybody else would stand
+/// behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_has_to_wait_for_a_backup_holds_nobody_up() {
+    let database = Database::postgres().await;
+    let engine = open(&database).await.unwrap();
+    engine.close();
+    drop(engine);
+    let plain = Plain::of(&database);
+    plain.back_to(plain.migrations() - 1).await;
+    let (backup, connection) =
+        tokio_postgres::connect(database.url.as_deref().unwrap(), tokio_postgres::NoTls)
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    backup
+        .batch_execute("begin; select count(*) from item_version")
+        .await
+        .unwrap();
+    let opening = tokio::spawn({
+        let database = database.clone();
+        async move { open(&database).await }
+    });
+    plain.until_waiting(1).await;
+    let write = "delete from item_version where version = 0";
+    tokio::time::timeout(Duration::from_secs(30), plain.rows(write))
+        .await
+        .unwrap();
+    assert!(!opening.is_finished(), "the backup goes on");
+    backup.batch_execute("commit").await.unwrap();
+    opening.await.unwrap().unwrap();
+}

@@ -25,7 +25,7 @@ impl Engine {
         let (_, more_jobs) = self.reap_rounds(None, ROUNDS).await?;
         let (_, more_reviews) = self.review_reap_rounds(None, ROUNDS).await?;
         if more_jobs || more_reviews {
-            return Ok(Some(Duration::ZERO));
+            return Ok(Some(REST));
         }
         let due = kernel
             .store

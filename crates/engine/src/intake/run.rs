@@ -420,7 +420,11 @@ impl Run<'_> {
             let digest = |call: usize| self.batch.calls[call].key.as_ref().map(|asked| asked.digest);
             let request_differs = digest(*index) != digest(*first);
             // A call in which everything was refused has not used its key: those that have the same one are still to be run.
-            let kept = |answer: &CallAnswer| answer.as_ref().is_ok_and(keys::is_kept);
+            // One that was itself answered by an earlier call's answer does not tell whether this request is that call's.
+            let kept = |answer: &CallAnswer| {
+                let first = |answer: &SubmitAnswer| keys::is_kept(answer) && !answer.replayed;
+                answer.as_ref().is_ok_and(first)
+            };
             let answer = self.answers[*first].clone().filter(kept);
             if answer.is_some() {
                 self.give_up(tx, &self.batch.calls[*index]).await?;

@@ -11,7 +11,7 @@ use docket_core::random::Random;
 use docket_store::hot::NewItem;
 use docket_store::table::job::Cause;
 use docket_store::table::log::NewEntry;
-use docket_store::table::{counter, hold, item, lane, log};
+use docket_store::table::{counter, hold, item, lane, log, review};
 use docket_store::{Result, Tx};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub(crate) enum Versioned {
 }
 
 /// Locks what next versions of these items change, and the lanes in which the rest of their batch begins, in the order in which
-/// everybody takes them: items, holds, lanes. One version after the other they would be taken in any order.
+/// everybody takes them: items, holds, lanes, reviews. One version after the other they would be taken in any order.
 pub(crate) async fn lock_for_versions(
     tx: &mut Tx,
     mut items: Vec<ItemId>,
@@ -43,10 +43,13 @@ pub(crate) async fn lock_for_versions(
     }
     items.sort_unstable();
     items.dedup();
-    let mut jobs = Vec::new();
+    let (mut jobs, mut versions) = (Vec::new(), Vec::new());
     for id in items {
-        if item::lock(tx, id).await? {
-            jobs.extend(item::get(tx, id).await?.and_then(|item| item.job));
+        if item::lock(tx, id).await?
+            && let Some(found) = item::get(tx, id).await?
+        {
+            jobs.extend(found.job);
+            versions.push((id, found.version));
         }
     }
     hold::lock_many(tx, &jobs).await?;
@@ -54,6 +57,12 @@ pub(crate) async fn lock_for_versions(
     for key in lanes {
         lane::lock(tx, key).await?;
     }
+    hold::lock_now(tx, &jobs).await?;
+    let mut reviews = Vec::new();
+    for (id, version) in versions {
+        reviews.extend(review::of_item(tx, id, version).await?.map(|review| review.id));
+    }
+    review::lock(tx, &reviews).await?;
     Ok(())
 }
 

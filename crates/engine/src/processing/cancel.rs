@@ -85,7 +85,7 @@ pub(crate) async fn cancel_job(
     }
     // Not held: in the tail, or claimed a moment ago. With its lane locked it stays what it is.
     lane::lock(tx, lane).await?;
-    if let Some(held) = hold::lock(tx, lane, seq).await? {
+    if let Some(held) = hold::lock_now(tx, &[(lane, seq)]).await?.pop() {
         return cancel_held(tx, &held, actor, now).await.map(Some);
     }
     // Claimed and finished while the lane's lock was waited for.

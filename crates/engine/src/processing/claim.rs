@@ -11,7 +11,7 @@ use docket_core::name::{PipelineName, WorkerId};
 use docket_core::{Refusal, Timestamp};
 use docket_store::hot::{ClaimRequest, Claimed, Claims};
 use docket_store::table::{step, worker};
-use docket_store::{Error, Result, Tx, hot, to_its_end};
+use docket_store::{Error, Result, Tx, hot};
 use serde_json::Value;
 
 use super::release::{Release, release_jobs};
@@ -154,11 +154,7 @@ impl Engine {
     async fn claim_now(&self, call: &ClaimCall) -> Result<Delivery> {
         for tried in 1..=CONTENDED_MAX {
             let delivery = match tried % IN_LINE_EVERY {
-                0 => {
-                    // One at a time: whoever stands there has a connection.
-                    let _in_line = self.kernel.claim_line.lock().await;
-                    to_its_end(claim_in_line(Arc::clone(&self.kernel), call.clone())).await?
-                }
+                0 => self.batches.claim_in_line.call(call.clone()).await?,
                 _ => self.batches.claim.call(call.clone()).await?,
             };
             if !delivery.contended {
@@ -347,24 +343,30 @@ pub(crate) async fn claim_calls(kernel: &Arc<Kernel>, calls: Vec<ClaimCall>) -> 
     Ok(deliver(kernel, claim.await?))
 }
 
-/// Runs a claim by itself, which first waits for a lane that others are at work on.
-async fn claim_in_line(kernel: Arc<Kernel>, call: ClaimCall) -> Result<Delivery> {
-    let params = (call, Arc::clone(&kernel.clock));
+/// Runs a batch of claims that came away empty although lanes are ready: waits for the first lane of the first one's pipeline, which
+/// others are at work on, and then claims for all.
+pub(crate) async fn claim_calls_in_line(
+    kernel: &Arc<Kernel>,
+    calls: Vec<ClaimCall>,
+) -> Result<Vec<Delivery>> {
+    let count = calls.len();
+    let params = (calls, Arc::clone(&kernel.clock));
     let claim = kernel.store.run_batch("claim_in_line", params, |tx, p| {
         Box::pin(async move {
-            hot::stand_in_line(tx, p.0.pipeline).await?;
-            claim_batch(tx, std::slice::from_ref(&p.0), p.1.now()).await
+            if let Some(first) = p.0.first() {
+                hot::stand_in_line(tx, first.pipeline).await?;
+            }
+            claim_batch(tx, &p.0, p.1.now()).await
         })
     });
-    let claims = match claim.await {
-        Err(Error::Refused(_)) => vec![Claims {
-            contended: true,
-            ..Claims::default()
-        }],
-        claims => claims?,
+    let contended = Claims {
+        contended: true,
+        ..Claims::default()
     };
-    let unanswered = Error::Unanswered { operation: "claim" };
-    deliver(&kernel, claims).pop().ok_or(unanswered)
+    match claim.await {
+        Err(Error::Refused(_)) => Ok(deliver(kernel, vec![contended; count])),
+        claims => Ok(deliver(kernel, claims?)),
+    }
 }
 
 /// Puts what was claimed on its way.

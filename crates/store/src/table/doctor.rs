@@ -59,12 +59,14 @@ where before >= first order by tenant_id, at_ms limit $1";
          left join log l on l.tenant_id = t.id and l.action in ('item.submitted', 'item.versioned') and l.at_ms >= o.at_ms - $2
            and l.tx >= coalesce((select max(last_tx) from seal where until_ms < (select min(at_ms) - $2 from intake_slot)), 0)
          group by t.id, t.intake_next, o.first, o.at_ms having t.intake_next - o.first > count(l.id) order by t.id limit $1"
-        "select t.id, t.intake_next - o.first, count(l.id)
+        "with l as materialized (
+           select tenant_id, at_ms from log where action in ('item.submitted', 'item.versioned')
+             and id > coalesce((select max(last_id) from seal where until_ms < (select min(at_ms) - $2 from intake_slot)), 0))
+         select t.id, t.intake_next - o.first, count(l.at_ms)
          from (select tenant_id, min(at_ms) as at_ms, first from intake_slot group by tenant_id) o
          join tenant t on t.id = o.tenant_id
-         left join log l on l.tenant_id = t.id and l.action in ('item.submitted', 'item.versioned') and l.at_ms >= o.at_ms - $2
-           and l.id > coalesce((select max(last_id) from seal where until_ms < (select min(at_ms) - $2 from intake_slot)), 0)
-         group by t.id, t.intake_next, o.first, o.at_ms having t.intake_next - o.first > count(l.id) order by t.id limit $1";
+         left join l on l.tenant_id = t.id and l.at_ms >= o.at_ms - $2
+         group by t.id, t.intake_next, o.first, o.at_ms having t.intake_next - o.first > count(l.at_ms) order by t.id limit $1";
     LIMITS = portable "doctor_limits" "
 select t.id, t.intake_next, s.first from tenant t join (
   select tenant_id, max(first) as first from intake_slot group by tenant_id) s on s.tenant_id = t.id

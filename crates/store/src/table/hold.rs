@@ -7,6 +7,7 @@ use docket_core::lease::LeaseToken;
 
 use crate::error::Result;
 use crate::params;
+use crate::statement::Statement;
 use crate::tx::{Driver, Tx};
 use crate::value::{Row, Value, int_of};
 
@@ -24,6 +25,11 @@ select h.lane_key, h.seq, h.kind, h.token, h.retry_count, h.worker, h.until_ms, 
        h.pipeline_version, (select pipeline_key from lane l where l.lane_key = h.lane_key)
 from unnest($1::bigint[], $2::bigint[]) as c (lane_key, seq) join hold h on h.lane_key = c.lane_key and h.seq = c.seq
 order by h.lane_key, h.seq for no key update of h";
+    LOCK_NOW = postgres "hold_lock_now" "
+select h.lane_key, h.seq, h.kind, h.token, h.retry_count, h.worker, h.until_ms, h.lease_ms, h.started_at_ms,
+       h.pipeline_version, (select pipeline_key from lane l where l.lane_key = h.lane_key)
+from unnest($1::bigint[], $2::bigint[]) as c (lane_key, seq) join hold h on h.lane_key = c.lane_key and h.seq = c.seq
+order by h.lane_key, h.seq for no key update of h nowait";
     DUE = portable "hold_due" "
 select h.lane_key, h.seq, h.kind, h.token, h.retry_count, h.worker, h.until_ms, h.lease_ms, h.started_at_ms,
        h.pipeline_version, (select pipeline_key from lane l where l.lane_key = h.lane_key)
@@ -89,12 +95,22 @@ pub async fn lock(tx: &mut Tx, lane: LaneKey, seq: Seq) -> Result<Option<Hold>> 
 
 /// The holds of these jobs, as far as they have one, locked; in any order.
 pub async fn lock_many(tx: &mut Tx, jobs: &[(LaneKey, Seq)]) -> Result<Vec<Hold>> {
+    lock_by(tx, &LOCK_MANY, jobs).await
+}
+
+/// The same for who has the jobs' lanes locked already. Somebody may have claimed one a moment before that, and be about to end it: that
+/// one has the hold and waits for the lane, and must not be waited for. Where it is so, the transaction fails and is tried again at once.
+pub async fn lock_now(tx: &mut Tx, jobs: &[(LaneKey, Seq)]) -> Result<Vec<Hold>> {
+    lock_by(tx, &LOCK_NOW, jobs).await
+}
+
+async fn lock_by(tx: &mut Tx, statement: &'static Statement, jobs: &[(LaneKey, Seq)]) -> Result<Vec<Hold>> {
     if let Driver::Postgres(_) = tx.driver {
         let params = params![
             Value::Ints(jobs.iter().map(|(lane, _)| Some(i64::from(lane.0))).collect()),
             Value::Ints(jobs.iter().map(|(_, seq)| Some(int_of(seq.0))).collect()),
         ];
-        return tx.rows(&LOCK_MANY, params).await?.into_iter().map(read).collect();
+        return tx.rows(statement, params).await?.into_iter().map(read).collect();
     }
     let mut holds = Vec::with_capacity(jobs.len());
     for (lane, seq) in jobs {

@@ -38,7 +38,7 @@ select count(*) from upload where tenant_id = $1 and reserved and expires_at_ms 
     SLOT = sqlite "tenant_slot" "
 insert into intake_slot (tenant_id, at_ms, first) values ($1, $2, $3) on conflict (tenant_id, at_ms) do nothing";
     LOCK_MANY = postgres "tenant_lock_many" "
-select id, intake_next from tenant where id = any ($1::text[]) order by id for no key update";
+select id, intake_next from tenant where id = any ($1::text[]) order by id collate \"C\" for no key update";
     WINDOWS = postgres "tenant_windows" "
 select t.id, o.at_ms, o.first, n.at_ms, r.n
 from unnest($1::text[]) as t (id)
