@@ -75,17 +75,15 @@ async fn whale(args: &Args, cluster: &str, report: &mut Report) -> Result<()> {
     let alone = "postgres: whale absent, 1,000 lanes, 4×10";
     let beside = "postgres: whale beside (900k jobs at its limit), 4×10";
     let mut site = Site::postgres(args, cluster).await?;
-    fill(
-        &site,
-        Seed {
-            lanes: LANES,
-            limit: 1,
-            jobs: 200_000,
-        },
-    )
-    .await?;
+    let seed = Seed {
+        lanes: LANES,
+        limit: 1,
+        jobs: 200_000,
+    };
+    fill(&site, seed).await?;
     site.start_background().await?;
     drain(args, &site, report, alone, (4, 10), &[SIMPLE_UPDATE]).await?;
+    fill(&site, seed).await?;
     if let Some(sql) = &site.sql {
         // Lane 1 becomes the whale: its jobs come in through plain SQL, and one of them runs and never ends.
         sql.batch_execute(

@@ -125,15 +125,24 @@ pub(crate) async fn submit(
 ) -> Result<Measured> {
     measure(name, window, |run| {
         (0..clients)
-            .map(|client| submit_one(site.engine.clone(), run.clone(), client, batch, lanes))
+            .map(|client| {
+                let prefix = format!("{}-{client}", name.replace(' ', ""));
+                submit_one(site.engine.clone(), run.clone(), prefix, client, batch, lanes)
+            })
             .collect()
     })
     .await
 }
 
-async fn submit_one(engine: Engine, run: Run, client: usize, batch: u32, lanes: u32) -> Result<Latencies> {
+async fn submit_one(
+    engine: Engine,
+    run: Run,
+    prefix: String,
+    client: usize,
+    batch: u32,
+    lanes: u32,
+) -> Result<Latencies> {
     let mut latencies = Latencies::new()?;
-    let prefix = format!("s{batch}-{client}");
     let mut sent = 0;
     let mut lane = u32::try_from(client)?;
     while run.goes_on() {
@@ -143,7 +152,10 @@ async fn submit_one(engine: Engine, run: Run, client: usize, batch: u32, lanes: 
         let answer = engine.submit(&scope(lane)?, call).await?;
         latencies.add(began.elapsed());
         for result in answer.results {
-            result.context("a new item is taken")?;
+            anyhow::ensure!(
+                !result.context("a new item is taken")?.duplicate,
+                "an item is new"
+            );
         }
         sent += u64::from(batch);
         run.add(batch as usize);

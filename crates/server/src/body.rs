@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{ApiError, ApiResult};
 use crate::extract::{member_path, one_header};
-use crate::room::{Held, Holding, SMALL_BODY};
+use crate::room::{Held, Holding};
 use crate::state::AppState;
 use crate::strict::Strict;
 
@@ -35,7 +35,10 @@ where
         (text, weight)
     })
     .await?;
-    let weight = weight.map_err(|unfit| unfit_body(unfit, values_max))?;
+    let weight = match weight {
+        Ok(weight) => weight,
+        Err(unfit) => return Err(unfit_body(unfit, &text, values_max)),
+    };
     let for_values = state.room().for_values(weight).await?;
     // Who no longer listens is parsed to the end: the room goes along.
     let held = [for_body, for_values];
@@ -54,7 +57,13 @@ async fn aside<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send +
     done.map_err(|_| ApiError::Internal)
 }
 
-fn unfit_body(unfit: Unfit, values_max: usize) -> ApiError {
+fn unfit_body(unfit: Unfit, text: &[u8], values_max: usize) -> ApiError {
+    // What is no JSON is that before anything else.
+    if matches!(unfit, Unfit::Inexact { .. })
+        && let Err(error) = parse_json::<serde::de::IgnoredAny>(text)
+    {
+        return error;
+    }
     let problem = unfit.problem();
     match unfit {
         Unfit::TooMuch => ApiError::TooMuch {
@@ -94,48 +103,27 @@ pub(crate) fn check_plain(headers: &HeaderMap) -> ApiResult<()> {
     }
 }
 
-/// A body's bytes, and the room that they take. Of a body that does not say its size only the beginning is read before it has room for
-/// the largest; what it does not need it gives back.
+/// A body's bytes, and the room that they take. They take it as they arrive: who says that much is to come, and sends little, holds little.
 async fn read_body(body: Body, state: &AppState, limit: usize) -> ApiResult<(Bytes, Held)> {
-    let size = body.size_hint().exact();
-    let size = size.map(|size| usize::try_from(size).unwrap_or(usize::MAX).min(limit));
-    let mut held = state.room().for_body(size.unwrap_or(0)).await?;
-    let mut body = Limited::new(body, limit);
-    let mut text = Vec::with_capacity(size.unwrap_or(0));
-    let beginning = size.map_or(SMALL_BODY, |_| usize::MAX);
-    if !fill(&mut text, &mut body, beginning, state, limit).await? {
-        held = state.room().for_body(limit).await?;
-        fill(&mut text, &mut body, usize::MAX, state, limit).await?;
+    let too_large = || ApiError::TooLarge {
+        what: "the body",
+        limit: limit as u64,
+    };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
     }
-    held.shrink_to(text.len());
-    Ok((text.into(), held))
-}
-
-/// Reads on until there are more than so many bytes; whether that was the end.
-async fn fill(
-    text: &mut Vec<u8>,
-    body: &mut Limited<Body>,
-    until: usize,
-    state: &AppState,
-    limit: usize,
-) -> ApiResult<bool> {
     let read = async {
-        while text.len() <= until {
-            let Some(frame) = body.frame().await else {
-                return Ok(true);
-            };
-            match frame {
-                Ok(frame) => text.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
-                Err(error) if error.is::<LengthLimitError>() => {
-                    return Err(ApiError::TooLarge {
-                        what: "the body",
-                        limit: limit as u64,
-                    });
-                }
-                Err(_) => return Err(ApiError::Cut),
-            }
+        let mut body = Limited::new(body, limit);
+        let (mut text, mut held) = (Vec::new(), Held::default());
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+                true => too_large(),
+                false => ApiError::Cut,
+            })?;
+            text.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+            state.room().for_more(&mut held, text.len()).await?;
         }
-        Ok(false)
+        Ok((text.into(), held))
     };
     tokio::time::timeout(state.config().body_timeout, read)
         .await

@@ -113,7 +113,7 @@ fn complete(document: &mut OpenApi) {
                     operation,
                     413,
                     Code::PayloadTooLarge,
-                    "More bytes than are taken.",
+                    "More bytes than are taken, or values that would take too much memory.",
                 );
                 add_problem(
                     operation,

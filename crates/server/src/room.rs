@@ -1,11 +1,11 @@
 //! Room in memory: what all requests together may hold while they are read, parsed and carried out.
 //!
-//! A body takes its room before it is read, and its values take theirs before they are made of it, each by its size. Who finds none
+//! A body takes its room as it arrives, and its values take theirs before they are made of it, each by its size. Who finds none
 //! waits for a while and is then told to come back. Small requests need none: those of workers and reviewers never stand behind large
 //! ones.
 //!
-//! **Invariant:** who has room for values waits for no more room, and who has room for a body waits for room for values at the most; so
-//! nobody waits in a circle. What one request needs is never more than there is.
+//! **Invariant:** who has room for values waits for no more room. Bodies that have arrived in part may wait for each other: the first whose
+//! patience ends is told to come back, and the others have its room. What one request needs is never more than there is.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,9 @@ use crate::state::ServerConfig;
 /// Room is counted in so many bytes.
 const UNIT: usize = 1_024;
 /// A body up to this size needs no room.
-pub(crate) const SMALL_BODY: usize = 64 << 10;
+const SMALL_BODY: usize = 64 << 10;
+/// A larger one takes room for so much at a time.
+const STEP: usize = 256 << 10;
 /// Values that take no more than this need none.
 const SMALL_VALUES: usize = 1 << 20;
 
@@ -39,19 +41,22 @@ impl Room {
         }
     }
 
-    /// Room for a body of this size.
-    pub(crate) async fn for_body(&self, bytes: usize) -> ApiResult<Held> {
-        match bytes <= SMALL_BODY {
-            true => Ok(Held::default()),
-            false => self.bodies.take(bytes, self.timeout).await,
+    /// Room for a body that has so many bytes by now, beside what it has.
+    pub(crate) async fn for_more(&self, held: &mut Held, bytes: usize) -> ApiResult<()> {
+        let has = held.units() as usize * UNIT;
+        if bytes <= SMALL_BODY || bytes <= has {
+            return Ok(());
         }
+        let more = bytes.next_multiple_of(STEP) - has;
+        held.add(self.bodies.take(more, has, self.timeout).await?);
+        Ok(())
     }
 
     /// Room for values that take so much.
     pub(crate) async fn for_values(&self, bytes: usize) -> ApiResult<Held> {
         match bytes <= SMALL_VALUES {
             true => Ok(Held::default()),
-            false => self.values.take(bytes, self.timeout).await,
+            false => self.values.take(bytes, 0, self.timeout).await,
         }
     }
 }
@@ -71,8 +76,10 @@ impl Place {
         }
     }
 
-    async fn take(&self, bytes: usize, timeout: Duration) -> ApiResult<Held> {
-        let wanted = Arc::clone(&self.units).acquire_many_owned(units(bytes).min(self.all));
+    /// So much, for somebody who has some; never more than all together.
+    async fn take(&self, bytes: usize, has: usize, timeout: Duration) -> ApiResult<Held> {
+        let left = self.all.saturating_sub(units(has));
+        let wanted = Arc::clone(&self.units).acquire_many_owned(units(bytes).min(left));
         match tokio::time::timeout(timeout, wanted).await {
             Ok(Ok(permit)) => Ok(Held(Some(permit))),
             // It is never closed.
@@ -90,14 +97,16 @@ fn units(bytes: usize) -> u32 {
 pub(crate) struct Held(Option<OwnedSemaphorePermit>);
 
 impl Held {
-    /// Gives back what is more than this needs.
-    pub(crate) fn shrink_to(&mut self, bytes: usize) {
-        let Some(permit) = &mut self.0 else { return };
-        let needed = match bytes <= SMALL_BODY {
-            true => 0,
-            false => units(bytes) as usize,
-        };
-        drop(permit.split(permit.num_permits().saturating_sub(needed)));
+    fn units(&self) -> u32 {
+        let permits = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        u32::try_from(permits).unwrap_or(u32::MAX)
+    }
+
+    fn add(&mut self, more: Self) {
+        match (&mut self.0, more.0) {
+            (Some(permit), Some(more)) => permit.merge(more),
+            (own, more) => *own = more,
+        }
     }
 }
 
@@ -124,14 +133,20 @@ mod tests {
         })
     }
 
+    async fn body(room: &Room, bytes: usize) -> ApiResult<Held> {
+        let mut held = Held::default();
+        room.for_more(&mut held, bytes).await?;
+        Ok(held)
+    }
+
     #[tokio::test]
     async fn room_is_given_back_and_small_bodies_need_none() {
         let room = room(1 << 20);
-        let held = room.for_body(900 << 10).await.unwrap();
-        assert!(matches!(room.for_body(200 << 10).await, Err(ApiError::Full)));
-        room.for_body(SMALL_BODY).await.unwrap();
+        let held = body(&room, 900 << 10).await.unwrap();
+        assert!(matches!(body(&room, 200 << 10).await, Err(ApiError::Full)));
+        body(&room, SMALL_BODY).await.unwrap();
         drop(held);
-        room.for_body(200 << 10).await.unwrap();
+        body(&room, 200 << 10).await.unwrap();
     }
 
     #[tokio::test]
@@ -140,21 +155,34 @@ mod tests {
         let held = room.for_values(400 << 20).await.unwrap();
         assert!(matches!(room.for_values(200 << 20).await, Err(ApiError::Full)));
         room.for_values(SMALL_VALUES).await.unwrap();
-        room.for_body(1 << 20).await.unwrap();
+        body(&room, 1 << 20).await.unwrap();
         drop(held);
         room.for_values(200 << 20).await.unwrap();
     }
 
     #[tokio::test]
-    async fn what_needs_more_than_there_is_takes_all_and_gives_the_rest_back() {
+    async fn a_body_takes_room_as_it_arrives_and_never_more_than_there_is() {
         let room = room(1 << 20);
-        let mut held = room.for_body(5 << 20).await.unwrap();
-        assert!(room.for_body(100 << 10).await.is_err());
-        held.shrink_to(100 << 10);
-        let other = room.for_body(924 << 10).await.unwrap();
-        assert!(room.for_body(100 << 10).await.is_err());
-        held.shrink_to(10);
-        room.for_body(100 << 10).await.unwrap();
-        drop(other);
+        let mut held = Held::default();
+        for (arrived, has) in [
+            (60, 0),
+            (65, 256),
+            (256, 256),
+            (257, 512),
+            (900, 1_024),
+            (5_000, 1_024),
+        ] {
+            room.for_more(&mut held, arrived << 10).await.unwrap();
+            assert_eq!(held.units(), has, "of {arrived} KiB");
+        }
+        assert!(body(&room, 100 << 10).await.is_err());
+        drop(held);
+        let (mut one, mut other) = (
+            body(&room, 500 << 10).await.unwrap(),
+            body(&room, 400 << 10).await.unwrap(),
+        );
+        assert!(room.for_more(&mut one, 600 << 10).await.is_err());
+        drop(one);
+        room.for_more(&mut other, 1 << 20).await.unwrap();
     }
 }

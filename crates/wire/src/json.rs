@@ -24,6 +24,8 @@ const TEXT: usize = 24;
 const DEPTH_MAX: usize = 128;
 /// A whole number of so many digits has less than 64 bits.
 const SURE_DIGITS: usize = 18;
+/// What is longer is no float's own text: programs write those with an exponent.
+const FLOAT_DIGITS_MAX: usize = 32;
 /// So much is shown of a name or a number.
 const SHOWN_MAX: usize = 60;
 
@@ -235,14 +237,17 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a number is a float, of which the nearest is kept, or whole and within 64 bits.
+/// Whether a number is a float, of which the nearest is kept; or whole and within 64 bits; or the text of a float that some programs write
+/// without an exponent (`1e20` as `100000000000000000000`), of which there is one for each.
 fn is_kept(number: &[u8]) -> bool {
     let digits = number.strip_prefix(b"-").unwrap_or(number);
     if !digits.iter().all(u8::is_ascii_digit) {
         return true;
     }
     let text = std::str::from_utf8(number).unwrap_or_default();
-    text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()
+    let is_float =
+        || text.len() <= FLOAT_DIGITS_MAX && text.parse::<f64>().is_ok_and(|float| float.to_string() == text);
+    text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok() || is_float()
 }
 
 fn shown(text: &str) -> String {
@@ -275,6 +280,10 @@ mod tests {
             "1e30",
             "123456789012345678901234567890.5",
             "100000000000000000000.0",
+            // As JavaScript writes 1e20 and 1.8446744073709552e19.
+            "100000000000000000000",
+            "-100000000000000000000",
+            "18446744073709552000",
             "1E+30",
             r#""123456789012345678901234567890""#,
             r#"{"123456789012345678901234567890": "\\\"123456789012345678901234567890"}"#,

@@ -152,20 +152,23 @@ impl Batcher {
         self.open.position = Some(Position::Key(key));
     }
 
-    fn record(&mut self, which: Which, text: &str, read: Result<(Value, usize), Unfit>) {
+    fn record(&mut self, which: Which, text: &str, read: Result<Record, Unfit>) {
         self.open.records += 1;
-        let values = read.as_ref().map_or(0, |(_, values)| *values);
-        let mapped = read.and_then(|(record, _)| self.mapping.apply(record));
-        let mapped = mapped.and_then(|mapped| {
-            match &mapped {
-                Mapped::Item(item) if self.checks || text.len() >= SURELY_SMALL => check(item)?,
-                Mapped::Item(_) | Mapped::Skipped(_) => {}
+        let taken = read.and_then(|record| {
+            let mapped = match self.mapping.apply(record.value)? {
+                Mapped::Skipped(why) => return Ok(Taken::Skipped(why)),
+                Mapped::Item(item) => item,
+            };
+            // Only now: what is skipped may have any numbers.
+            let values = record.values?;
+            if self.checks || text.len() >= SURELY_SMALL {
+                check(&mapped)?;
             }
-            Ok(mapped)
+            Ok(Taken::Item(mapped, values))
         });
-        match mapped {
-            Ok(Mapped::Skipped(why)) => *self.open.skipped.entry(why).or_default() += 1,
-            Ok(Mapped::Item(item)) => {
+        match taken {
+            Ok(Taken::Skipped(why)) => *self.open.skipped.entry(why).or_default() += 1,
+            Ok(Taken::Item(item, values)) => {
                 let times = 1 + usize::from(item.display_payload.is_some());
                 self.open.weight += text.len() * times;
                 self.open.values += values * times;
@@ -228,10 +231,26 @@ fn unfit(kind: &'static str, reason: String) -> Unfit {
     Unfit { kind, reason }
 }
 
-/// JSON whose numbers stay what they are, and what it takes in memory.
-fn read_json(text: &str) -> Result<(Value, usize), Unfit> {
+/// A record that was read.
+#[derive(Debug)]
+struct Record {
+    value: Value,
+    /// What it takes in memory; or that its numbers do not stay what they are.
+    values: Result<usize, Unfit>,
+}
+
+/// What becomes of a record.
+enum Taken {
+    Skipped(String),
+    Item(Box<SubmitItem>, usize),
+}
+
+fn read_json(text: &str) -> Result<Record, Unfit> {
     let read = serde_json::from_str(text).map_err(|problem| unfit(NOT_JSON, problem.to_string()))?;
-    Ok((read, weigh(text)?))
+    Ok(Record {
+        value: read,
+        values: weigh(text),
+    })
 }
 
 fn weigh(text: &str) -> Result<usize, Unfit> {
@@ -240,9 +259,9 @@ fn weigh(text: &str) -> Result<usize, Unfit> {
 }
 
 /// The record of a line: plain JSON, extended JSON, or a line of an earlier run's refused ones.
-fn read_line(text: &str) -> Result<(Value, usize), Unfit> {
-    let (read, values) = read_json(text)?;
-    let record = RefusedRecord::unwrap(read);
+fn read_line(text: &str) -> Result<Record, Unfit> {
+    let Record { value, values } = read_json(text)?;
+    let record = RefusedRecord::unwrap(value);
     if let Value::String(text) = &record {
         // A record that was kept as text because of its numbers has them still.
         weigh(text)?;
@@ -253,7 +272,10 @@ fn read_line(text: &str) -> Result<(Value, usize), Unfit> {
         return Err(unfit(NOT_OBJECT, problem.to_owned()));
     }
     let record = extended::plain(record).map_err(|problem| unfit("wrong extended JSON", problem))?;
-    Ok((record, values))
+    Ok(Record {
+        value: record,
+        values,
+    })
 }
 
 /// Looks at an item as the server does, before anything is sent.
@@ -312,10 +334,21 @@ mod tests {
         // It is kept as it was, and found wanting again until somebody mends it.
         let kept = refused.line();
         assert_eq!(kept["record"], record);
-        let (mended, _) =
-            read_line(&kept.to_string().replace("123456789012345678901}", "\\\"1\\\"}")).unwrap();
-        assert_eq!(mended["lines"][0]["serial"], "1");
+        let mended = read_line(&kept.to_string().replace("123456789012345678901}", "\\\"1\\\"}")).unwrap();
+        assert_eq!(mended.value["lines"][0]["serial"], "1");
         assert_eq!(read_line(&kept.to_string()).unwrap_err().kind, NOT_EXACT);
+    }
+
+    #[test]
+    fn what_is_decided_is_skipped_whatever_its_numbers() {
+        let mut batcher = batcher();
+        let record = r#"{"_id": "a", "status": "approved", "serial": 123456789012345678901}"#;
+        batcher.row("a".to_owned(), record);
+        let batch = batcher.rest();
+        assert_eq!(
+            (batch.entries.len(), batch.refused.len(), batch.skipped.len()),
+            (0, 0, 1)
+        );
     }
 
     #[test]

@@ -22,6 +22,8 @@ const LINE_MAX: usize = 8 * 1024 * 1024;
 const TOLD_MAX: usize = 10;
 /// A batch is sent when it has so many bytes, though it may have room for more entries.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The same for what their values take in memory: the server takes four times as much.
+const BATCH_VALUES_MAX: usize = 64 << 20;
 
 /// What `docket items submit` takes.
 #[derive(Debug, clap::Args)]
@@ -220,9 +222,13 @@ async fn submit_lines(session: &Session, args: &Args, path: &Path, sum: &mut Sum
                 batch.items.push(item);
                 batch.lines.push(number);
                 batch.bytes += line.bytes.len();
+                batch.values += wire_json::weigh(&line.bytes, usize::MAX).unwrap_or(0);
             }
         }
-        if batch.items.len() >= args.batch.into() || batch.bytes >= BATCH_BYTES_MAX {
+        if batch.items.len() >= args.batch.into()
+            || batch.bytes >= BATCH_BYTES_MAX
+            || batch.values >= BATCH_VALUES_MAX
+        {
             send(session, args, &mut batch, sum).await?;
             progress.set_message(format!("{} submitted", sum.submitted));
             if sum.limit_reached {

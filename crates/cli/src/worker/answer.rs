@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use docket_client::wire::field::MachineField;
 use docket_client::wire::json as wire_json;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// The longest line that is read whole: a JSON value of the contract has at most 1 MiB, and its text may be escaped.
 pub(crate) const LINE_MAX: usize = 4 * 1024 * 1024;
@@ -99,11 +99,14 @@ fn inexact(text: &[u8]) -> Option<String> {
     weighed.err().map(|problem| problem.to_string())
 }
 
-/// An answer as it is; where a number of its text would be rounded, the failure that this is.
-fn exact(text: &[u8], answer: Value) -> Value {
+/// What a command has said: its answer, or why that cannot be kept.
+pub(crate) type Given = Result<Value, String>;
+
+/// An answer as it is; where a number of its text would be rounded, that.
+fn exact(text: &[u8], answer: Value) -> Given {
     match inexact(text) {
-        None => answer,
-        Some(problem) => json!({ "error": format!("the command's answer cannot be kept: {problem}") }),
+        None => Ok(answer),
+        Some(problem) => Err(format!("the command's answer cannot be kept: {problem}")),
     }
 }
 
@@ -156,7 +159,7 @@ pub(crate) fn read_answer(value: Value) -> Result<Answer, String> {
 }
 
 /// Reads an answer that names its job, as in a batch and in a stream. The name is taken out.
-pub(crate) fn read_named(line: &[u8]) -> Option<(Option<String>, Value)> {
+pub(crate) fn read_named(line: &[u8]) -> Option<(Option<String>, Given)> {
     let mut object: Map<String, Value> = serde_json::from_slice(line).ok()?;
     let job_id = match object.remove("jobId") {
         None => None,
@@ -192,7 +195,7 @@ impl Kept {
     }
 
     /// The answer in it, as JSON; none where there is none.
-    pub(crate) fn answer(&self) -> Option<Value> {
+    pub(crate) fn answer(&self) -> Option<Given> {
         if let Some(value) = self.whole() {
             return Some(value);
         }
@@ -205,7 +208,7 @@ impl Kept {
             .map(|(line, value)| exact(line, value))
     }
 
-    fn whole(&self) -> Option<Value> {
+    fn whole(&self) -> Option<Given> {
         if self.dropped {
             return None;
         }
@@ -231,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    fn kept(text: &str) -> Option<Value> {
+    fn kept(text: &str) -> Option<Given> {
         let mut kept = Kept::default();
         for line in text.lines() {
             kept.push(line.as_bytes().to_vec());
@@ -253,7 +256,7 @@ mod tests {
             ("[1]\n7", Some(json!([1]))),
             ("no json here", None),
         ] {
-            assert_eq!(kept(said), answer, "{said:?}");
+            assert_eq!(kept(said), answer.map(Ok), "{said:?}");
         }
     }
 
@@ -265,7 +268,7 @@ mod tests {
         }
         kept.push(b"{\"a\": 1}".to_vec());
         assert!(kept.size <= KEPT_MAX);
-        assert_eq!(kept.answer(), Some(json!({ "a": 1 })));
+        assert_eq!(kept.answer(), Some(Ok(json!({ "a": 1 }))));
     }
 
     #[test]
@@ -314,20 +317,19 @@ mod tests {
     #[test]
     fn a_number_that_would_be_rounded_is_a_failure_that_says_where() {
         let long = "123456789012345678901";
-        let said = |value| read_answer(value).unwrap().failure.unwrap().error;
         for (text, place) in [
             (format!("{{\"total\": {long}}}"), "total: "),
             (format!("reading\n{{\"result\": [1, {long}]}}"), "result[1]: "),
             (long.to_owned(), ""),
         ] {
-            let error = said(kept(&text).unwrap());
+            let error = kept(&text).unwrap().unwrap_err();
             let expected = format!("the command's answer cannot be kept: {place}the whole number {long} ");
             assert!(error.starts_with(&expected), "{error}");
         }
         let (job, answer) =
             read_named(format!("{{\"jobId\": \"a\", \"total\": {long}}}").as_bytes()).unwrap();
         assert_eq!(job.as_deref(), Some("a"));
-        assert!(said(answer).contains("total: "));
+        assert!(answer.unwrap_err().contains("total: "));
         let Line::Step(step) = read_line(format!("{{\"step\": \"ocr\", \"output\": {long}}}").as_bytes())
         else {
             panic!("it is a step");
@@ -335,7 +337,7 @@ mod tests {
         assert!(step.output.unwrap_err().starts_with("output: "));
         assert_eq!(
             kept("{\"total\": 18446744073709551615}"),
-            Some(json!({ "total": u64::MAX }))
+            Some(Ok(json!({ "total": u64::MAX })))
         );
     }
 

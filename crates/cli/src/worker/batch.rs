@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 
-use super::answer::{read_answer, read_named};
+use super::answer::{Given, read_answer, read_named};
 use super::end::outcome_of;
 use super::lines::RawLine;
 use super::logged::Logged;
@@ -102,7 +102,7 @@ impl Exec {
 }
 
 /// The job that a line answers for, and what the line says of it.
-fn take_answer(open: &mut Open, line: &RawLine) -> Option<(Job, Value)> {
+fn take_answer(open: &mut Open, line: &RawLine) -> Option<(Job, Given)> {
     if line.is_cut {
         return None;
     }
@@ -111,7 +111,7 @@ fn take_answer(open: &mut Open, line: &RawLine) -> Option<(Job, Value)> {
 }
 
 /// Settles a job by its answer. The steps that the command reported before it belong before it.
-async fn settle_after(told: impl Future<Output = Result<(), String>>, job: Job, answer: Value) {
+async fn settle_after(told: impl Future<Output = Result<(), String>>, job: Job, answer: Given) {
     let outcome = tokio::select! {
         told = told => match told {
             Ok(()) => answered(answer),
@@ -123,11 +123,12 @@ async fn settle_after(told: impl Future<Output = Result<(), String>>, job: Job, 
 }
 
 /// What a named answer says. One that holds nothing but the name is a success without a result.
-pub(crate) fn answered(answer: Value) -> Outcome {
-    if answer.as_object().is_some_and(serde_json::Map::is_empty) {
+pub(crate) fn answered(answer: Given) -> Outcome {
+    let is_empty = |answer: &Value| answer.as_object().is_some_and(serde_json::Map::is_empty);
+    if answer.as_ref().is_ok_and(is_empty) {
         return Outcome::completed(None);
     }
-    match read_answer(answer) {
+    match answer.and_then(read_answer) {
         Ok(answer) => outcome_of(answer),
         Err(problem) => Outcome::failed(problem),
     }

@@ -5,9 +5,8 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use docket_client::worker::{Completion, Failure, Outcome, Stop};
-use serde_json::Value;
 
-use super::answer::{Answer, AnswerFailure, read_answer};
+use super::answer::{Answer, AnswerFailure, Given, read_answer};
 
 /// The exit code that says that no attempt will do better: `EX_DATAERR` of sysexits.h.
 pub(crate) const DATA_ERROR: i32 = 65;
@@ -59,13 +58,13 @@ impl End {
     }
 
     /// What a command of one job has made of it, by the way it ended and what it said.
-    pub(crate) fn outcome(&self, said: Option<Value>, last_error: Option<String>) -> Outcome {
+    pub(crate) fn outcome(&self, said: Option<Given>, last_error: Option<String>) -> Outcome {
         let status = match self {
             Self::Stopped(_) => return Outcome::Released,
             Self::Exited(status) => status,
             Self::TimedOut(_) | Self::StepRefused(_) | Self::Unknown(_) => return self.failure(None, None),
         };
-        match (status.success(), said.map(read_answer)) {
+        match (status.success(), said.map(|said| said.and_then(read_answer))) {
             (true, None) => Outcome::completed(None),
             (true, Some(Ok(answer))) => outcome_of(answer),
             (true, Some(Err(problem))) => Outcome::failed(problem),
@@ -162,13 +161,21 @@ mod tests {
 
     #[test]
     fn an_error_in_the_answer_stands_before_the_last_line_of_standard_error() {
-        let said = Some(json!({ "error": "torn page" }));
+        let said = Some(Ok(json!({ "error": "torn page" })));
         let (error, retryable) = failed(ended(65).outcome(said.clone(), Some("noise".to_owned())));
         assert_eq!((error.as_str(), retryable), ("torn page", false));
         let (error, retryable) = failed(ended(0).outcome(said, None));
         assert_eq!((error.as_str(), retryable), ("torn page", true));
-        let final_no = Some(json!({ "error": "torn page", "retryable": false }));
+        let final_no = Some(Ok(json!({ "error": "torn page", "retryable": false })));
         assert!(!failed(ended(1).outcome(final_no, None)).1);
+        // An answer that cannot be kept is why a success is none; a command that failed has a reason of its own.
+        let not_kept = Some(Err("cannot be kept".to_owned()));
+        assert_eq!(
+            failed(ended(0).outcome(not_kept.clone(), None)).0,
+            "cannot be kept"
+        );
+        let own = Some("no total found".to_owned());
+        assert_eq!(failed(ended(1).outcome(not_kept, own)).0, "no total found");
     }
 
     #[test]

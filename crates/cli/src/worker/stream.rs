@@ -8,11 +8,10 @@ use std::time::Duration;
 use anyhow::Result;
 use docket_client::worker::{Job, JobHandle, Outcome};
 use futures_util::FutureExt as _;
-use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 
-use super::answer::read_named;
+use super::answer::{Given, read_named};
 use super::batch::answered;
 use super::end::End;
 use super::lines::RawLine;
@@ -76,7 +75,7 @@ enum Exchange {
 /// What a process said.
 enum Said {
     /// An answer, after it had read all of the job or before.
-    Answer { answer: Value, was_read: bool },
+    Answer { answer: Given, was_read: bool },
     /// None; why it was given up, or nothing where its output has ended.
     Nothing(Option<End>),
 }
@@ -213,7 +212,7 @@ impl Exec {
 }
 
 /// The answer for this job in a line: an object that names it, or names none.
-fn named(job: &JobHandle, line: &RawLine) -> Option<Value> {
+fn named(job: &JobHandle, line: &RawLine) -> Option<Given> {
     if line.is_cut {
         return None;
     }

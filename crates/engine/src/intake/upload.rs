@@ -175,6 +175,19 @@ impl Engine {
         look.await
     }
 
+    /// Whether an upload may be answered without its bytes, by its key or its digest; for whoever has no place for it, and can say so
+    /// before it begins.
+    pub async fn upload_is_known(&self, scope: &Scope, request: &UploadRequest) -> Result<bool> {
+        if request.idempotency_key.is_none() && request.digest.is_none() {
+            return Ok(false);
+        }
+        let params = (scope.clone(), request.clone(), request.asked(scope)?);
+        let look = self.kernel.store.read("upload_is_known", params, |tx, p| {
+            Box::pin(upload_is_known(tx, &p.0, &p.1, p.2.as_ref()))
+        });
+        look.await
+    }
+
     fn check_size(&self, size: u64) -> Result<()> {
         let limit = self.kernel.config.file_max;
         if size > limit {
@@ -410,6 +423,28 @@ async fn upload_begin(tx: &mut Tx, p: &Begin) -> Result<Option<Known>> {
     }
     upload::insert(tx, p.id, tenant_id, &p.blob_key, limited, p.expires_at).await?;
     Ok(None)
+}
+
+async fn upload_is_known(
+    tx: &mut Tx,
+    scope: &Scope,
+    request: &UploadRequest,
+    asked: Option<&Asked>,
+) -> Result<bool> {
+    if let Some(asked) = asked
+        && asked.first::<serde_json::Value>(tx).await?.is_some()
+    {
+        return Ok(true);
+    }
+    let found = collection::get(tx, request.collection.as_str()).await?;
+    let own = found.filter(|found| found.tenant_id == scope.tenant.as_str());
+    let (Some(own), Some(digest)) = (own, request.digest) else {
+        return Ok(false);
+    };
+    Ok(match request.details.external_id.clone() {
+        Some(id) => !item::by_external(tx, &[(own.key, id)]).await?.is_empty(),
+        None => !item::by_content(tx, &[(own.key, digest)]).await?.is_empty(),
+    })
 }
 
 async fn first_answer(tx: &mut Tx, p: &Begin) -> Result<Option<Once<SubmittedItem>>> {

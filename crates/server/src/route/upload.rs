@@ -4,6 +4,9 @@
 //! sends nothing when it is refused; the connection is then closed instead of read. The bytes pass through and are never whole in
 //! memory. A caller that goes away drops its upload, which gives back its place and its bytes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::body::Body;
 use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Request, State};
@@ -157,30 +160,31 @@ fn is_form(media_type: &str) -> bool {
     essence.eq_ignore_ascii_case("multipart/form-data")
 }
 
-/// A form's file is named inside its body: before that is read only the limit can refuse it, and only where nothing says that the file
-/// may be known already. With a key or a digest the engine is asked, which needs the head of the part.
+/// A form's file is named inside its body: before that is read only the limit can refuse it, and only where neither its key nor its digest
+/// is known already.
 async fn take_form(
     state: &AppState,
     scope: &Scope,
     wanted: UploadRequest,
     request: Request,
 ) -> ApiResult<(Response, bool)> {
-    if wanted.idempotency_key.is_none() && wanted.digest.is_none() {
-        let left = state.engine().limits(scope).await?;
-        if left.remaining == 0 {
-            return Err(Refusal::RateLimited {
-                limit: left.limit.unwrap_or(0),
-                wait_ms: left.wait_ms,
-            }
-            .into());
+    let left = state.engine().limits(scope).await?;
+    if left.remaining == 0 && !state.engine().upload_is_known(scope, &wanted).await? {
+        return Err(Refusal::RateLimited {
+            limit: left.limit.unwrap_or(0),
+            wait_ms: left.wait_ms,
         }
+        .into());
     }
     let malformed = |_| ApiError::malformed("body", "is not a form that can be read");
+    let heads = Heads::default();
+    let request = request.map(|body| heads.bound(body));
     let mut form = Multipart::from_request(request, state)
         .await
         .map_err(|_| ApiError::malformed("Content-Type", "needs the boundary of the form's parts"))?;
     let part = within(state, form.next_field()).await?.map_err(malformed)?;
     let part = part.ok_or_else(only_file)?;
+    heads.are_read();
     if part.name() != Some("file") {
         return Err(only_file());
     }
@@ -198,6 +202,7 @@ async fn take_form(
         UploadStart::Ready(upload) => upload,
     };
     let poured = pour_part(state, &mut upload, part).await;
+    heads.begin();
     let ended = match poured {
         Ok(()) => within(state, form.next_field())
             .await
@@ -217,6 +222,41 @@ async fn take_form(
             upload.abort().await?;
             Err(error)
         }
+    }
+}
+
+/// What comes before a part of a form, and its head, are gathered in memory: no more of them than this is let through, but for the rest of
+/// the piece in which that is reached.
+#[derive(Clone, Default)]
+struct Heads(Arc<AtomicUsize>);
+
+const HEADS_MAX: usize = 64 << 10;
+
+impl Heads {
+    /// What follows belongs to a part, and goes where that goes.
+    fn are_read(&self) {
+        self.0.store(usize::MAX, Ordering::Relaxed);
+    }
+
+    /// What follows is a head again.
+    fn begin(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn bound(&self, body: Body) -> Body {
+        let heads = self.clone();
+        let pieces = body.into_data_stream().map(move |piece| {
+            let (piece, passed) = (piece?, heads.0.load(Ordering::Relaxed));
+            if passed == usize::MAX {
+                return Ok(piece);
+            }
+            if passed > HEADS_MAX {
+                return Err(axum::Error::new("the head of a part of the form is too long"));
+            }
+            heads.0.store(passed + piece.len(), Ordering::Relaxed);
+            Ok(piece)
+        });
+        Body::from_stream(pieces)
     }
 }
 

@@ -108,7 +108,7 @@ on_both! {
         let (reading, is_read) = oneshot::channel::<()>();
         let (end, ended) = oneshot::channel::<()>();
         let beginning = stream::iter([Ok::<_, std::io::Error>(bytes::Bytes::from(padded("1", 100 << 10)))]);
-        // It does not say its size, so it takes room for the largest once its beginning was read.
+        // There is room for one that is no small one.
         let slow = Body::from_stream(beginning.chain(stream::once(async {
             reading.send(()).unwrap();
             ended.await.unwrap();
@@ -127,6 +127,40 @@ on_both! {
         for _ in 0..5 {
             assert_eq!(send(&site, "acme", ITEMS, padded("4", 200 << 10)).await.status, 200, "room was given back");
         }
+    }
+
+    async fn who_says_that_much_is_to_come_and_sends_little_holds_little(world: &World) {
+        let site = Site::with(world, tight()).await;
+        let (reading, is_read) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel::<()>();
+        let text = padded("1", 200 << 10);
+        let (beginning, rest) = text.split_at(50 << 10);
+        let (beginning, rest) = (bytes::Bytes::from(beginning.to_owned()), bytes::Bytes::from(rest.to_owned()));
+        let slow = Body::from_stream(stream::iter([Ok::<_, std::io::Error>(beginning)]).chain(stream::once(async move {
+            reading.send(()).unwrap();
+            ended.await.unwrap();
+            Ok(rest)
+        })));
+        let (slow, ()) = tokio::join!(send(&site, "acme", ITEMS, slow), async {
+            is_read.await.unwrap();
+            assert_eq!(send(&site, "acme", ITEMS, padded("2", 200 << 10)).await.status, 200);
+            end.send(()).unwrap();
+        });
+        assert_eq!(slow.status, 200, "{}", slow.text());
+    }
+
+    async fn what_is_no_json_is_that_before_anything_else(world: &World) {
+        let site = Site::new(world).await;
+        for body in ["a=123456789012345678901", "{\"items\":[123456789012345678901", "[123456789012345678901,]"] {
+            let detail = send(&site, "acme", ITEMS, body).await.wrong_at("body");
+            assert!(!detail.contains("64 bits"), "{detail}");
+        }
+    }
+
+    async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_read(world: &World) {
+        let site = Site::with(world, ServerConfig { batch_max: 100 << 10, ..tight() }).await;
+        let answer = send(&site, "acme", ITEMS, padded("1", 101 << 10)).await;
+        answer.problem(413, "payload_too_large");
     }
 
     async fn room_for_values_is_given_back_with_every_answer(world: &World) {

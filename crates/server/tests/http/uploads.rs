@@ -1,10 +1,14 @@
 //! Files over HTTP: taken, known, refused, cut off, and given back so that they never run.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::body::Body;
 use base64::Engine as _;
 use docket_core::content::Digest;
 use docket_testkit::{FILE_MAX, on_both};
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 
 use crate::site::Site;
@@ -167,6 +171,26 @@ on_both! {
         site.put("admin", "/api/v1/tenants/acme", json!({ "tier": "free", "uploadsPerHour": 0 })).await;
         site.call("acme", "POST", "/api/v1/collections/acme/documents")
             .header("content-type", "multipart/form-data; boundary=B").body(untouched()).send().await.problem(429, "rate_limited");
+        site.call("acme", "POST", "/api/v1/collections/acme/documents").header("idempotency-key", "new")
+            .header("content-type", "multipart/form-data; boundary=B").body(untouched()).send().await.problem(429, "rate_limited");
+    }
+
+    async fn no_more_of_a_form_is_gathered_than_a_head_needs(world: &World) {
+        let site = Site::new(world).await;
+        let head = "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n";
+        for beginning in [String::new(), format!("{head}X-Long: "), format!("{head}\r\nhello\r\n--B\r\nX-Long: ")] {
+            let read = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&read);
+            let pieces = std::iter::once(bytes::Bytes::from(beginning)).chain(std::iter::repeat_n("x".repeat(16 << 10).into(), 1_000));
+            let pieces = stream::iter(pieces).map(move |piece| {
+                counted.fetch_add(piece.len(), Ordering::SeqCst);
+                Ok::<_, std::io::Error>(piece)
+            });
+            site.call("acme", "POST", "/api/v1/collections/acme/documents")
+                .header("content-type", "multipart/form-data; boundary=B").body(Body::from_stream(pieces)).send().await.wrong_at("body");
+            assert!(read.load(Ordering::SeqCst) < 256 << 10, "{read:?} bytes were read");
+        }
+        assert_eq!(world.number("select count(*) from item").await, 0);
     }
 
     async fn content_comes_back_whole_or_in_part_and_never_runs(world: &World) {
