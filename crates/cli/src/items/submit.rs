@@ -186,6 +186,7 @@ struct Batch {
     items: Vec<SubmitItem>,
     lines: Vec<u64>,
     bytes: usize,
+    values: usize,
     number: u64,
 }
 
@@ -266,7 +267,7 @@ async fn send(session: &Session, args: &Args, batch: &mut Batch, sum: &mut Sum) 
     }
     batch.number += 1;
     let (items, lines) = (std::mem::take(&mut batch.items), std::mem::take(&mut batch.lines));
-    batch.bytes = 0;
+    (batch.bytes, batch.values) = (0, 0);
     let key = args
         .idempotency_key
         .as_ref()
