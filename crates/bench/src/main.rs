@@ -52,7 +52,7 @@ pub(crate) struct Args {
 
 impl Args {
     fn window(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds.unwrap_or(if self.quick { 2.0 } else { 8.0 }))
+        Duration::from_secs_f64(self.seconds.unwrap_or(if self.quick { 1.5 } else { 8.0 }))
     }
 
     fn wants(&self, name: &str) -> bool {

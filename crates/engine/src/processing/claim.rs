@@ -23,9 +23,9 @@ const WAIT_MAX_MS: u64 = 60_000;
 /// A worker is noted as seen this often at the most.
 const SEEN_EVERY_MS: i64 = 10_000;
 /// How often a claim asks again when others are at work on every ready lane at that very moment, and after how long.
-const CONTENDED_MAX: usize = 50;
+const CONTENDED_MAX: usize = 24;
 const CONTENDED_WAIT: Duration = Duration::from_millis(1);
-/// Every so many times it stands in line for a lane instead.
+/// Every so many times it stands in line for a lane instead, and waits there for as long as those before it may take.
 const IN_LINE_EVERY: usize = 8;
 
 /// A worker's wish for jobs.

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 
 /// How often the length is reached at which SQLite copies the log by itself, before something is done about it.
 const LONGER_THAN_IT_SHOULD: u64 = 2;
+/// It is looked at after every so many groups: to ask for a file's length costs a small group some of its time.
+const LOOK_EVERY: u32 = 16;
 /// How long the writer waits for readers. One that reads for longer keeps the log as it is.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -24,6 +26,8 @@ pub(super) struct Wal {
     bytes_max: u64,
     /// The length at which something is tried the next time.
     due: u64,
+    /// How many groups were committed since somebody looked.
+    groups: u32,
 }
 
 impl Wal {
@@ -41,12 +45,18 @@ impl Wal {
             file,
             bytes_max,
             due: bytes_max,
+            groups: 0,
         })
     }
 
     /// Begins the log anew where it has become too long. Where a reader is in the way, that is tried again when the log has grown by as
     /// much once more: nobody is held up in vain after every group.
     pub(super) fn keep_short(&mut self, writer: &SqliteTx) {
+        self.groups += 1;
+        if self.groups < LOOK_EVERY {
+            return;
+        }
+        self.groups = 0;
         if self.length() <= self.due {
             return;
         }

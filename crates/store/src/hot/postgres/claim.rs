@@ -103,7 +103,7 @@ select d.ord, d.lane_key, d.seq, d.token, d.retry_count, d.until_ms, d.pipeline_
        d.filename, (select count(*) from u) as held,
        (select ready_key from v) as lowest
 from d order by d.ord, d.rank";
-    PATIENCE = postgres "claim_patience" "select set_config('lock_timeout', '250ms', true)";
+    PATIENCE = postgres "claim_patience" "select set_config('lock_timeout', '2s', true)";
     IN_LINE = postgres "claim_in_line" "
 select 1 from lane where pipeline_key = $1 and ready_key is not null order by ready_key limit 1 for no key update";
     CONTENDED = postgres "claim_contended" "
