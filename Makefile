@@ -58,7 +58,7 @@ mutate-outbox: ## Break the outbox in one place after the other; the suite has t
 	@scripts/setup rust cc postgres python
 	scripts/mutate-outbox $(ARGS)
 
-bench: ## Measure on SQLite and on a throw-away PostgreSQL (ARGS=--quick takes two minutes)
+bench: ## Measure on SQLite and on a throw-away PostgreSQL (ARGS=--quick takes some two minutes)
 	@scripts/setup rust cc postgres
 	cargo build --release --locked -p docket-cli
 	scripts/with-postgres --bench cargo run --release -p docket-bench --locked -- $(ARGS)
